@@ -18,6 +18,7 @@ pub(crate) mod net;
 pub(crate) mod packages;
 pub(crate) mod registry;
 pub(crate) mod serve;
+pub(crate) mod servers;
 pub(crate) mod source;
 pub(crate) mod version_range;
 pub(crate) mod work;

@@ -271,6 +271,11 @@ impl Cluster {
         self.site.tools().go("kubectl")
     }
 
+    /// A client that is built from a module of its own.
+    pub fn client_program(&self, name: &str) -> Result<PathBuf> {
+        self.site.tools().client(name)
+    }
+
     /// Starts a process that belongs to the cluster: it logs to `log(name)` and ends with the cluster. A process of
     /// that name that still runs is ended first.
     pub fn spawn(&self, launch: Launch) -> Result<Identity> {

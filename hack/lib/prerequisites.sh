@@ -50,20 +50,24 @@ require_disk() {
     [ "$free" -ge "$want" ] || lacking "$dir has $free GiB free, $want GiB are needed: free some, or set TMPDIR to another disk"
 }
 
-# install_go_tools [MODULE]: builds the pinned Go tools of e2e/tools once, or of another module. 5 to 15 minutes on 2 cores,
-# 0.5 GB kept (and 2 GB of Go's own cache).
+# install_go_tools [MODULE]: builds the pinned Go tools of e2e/tools once, or of another module. Those with Kubernetes take 5 to 15
+# minutes on 2 cores, 0.5 GB kept (and 2 GB of Go's own cache).
 install_go_tools() {
-    local module=${1:-e2e/tools} dir tmp version ldflags started name package
+    local module=${1:-e2e/tools} dir tmp version ldflags duration started name package
     dir=$(go_tools_dir "$module")
     [ -d "$dir" ] && return
     command -v go >/dev/null || lacking "the cluster tools are built from source: install Go 1.26 or newer (https://go.dev/dl)"
     mkdir -p "$CVO_CACHE" && require_disk 5 "$CVO_CACHE"
     version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$CVO_ROOT/$module/go.mod")
-    # Without these the API server reports v0.0.0, which misleads clients that depend on the version.
-    ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$version"
-    ldflags+=" -X k8s.io/component-base/version.gitMajor=$(cut -d. -f1 <<<"${version#v}")"
-    ldflags+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
-    say "Building the programs of $module, with Kubernetes $version, into $dir: once, 5 to 15 minutes on 2 cores."
+    ldflags="-s -w" duration="1 minute"
+    if [ -n "$version" ]; then
+        # Without these the API server reports v0.0.0, which misleads clients that depend on the version.
+        ldflags+=" -X k8s.io/component-base/version.gitVersion=$version"
+        ldflags+=" -X k8s.io/component-base/version.gitMajor=$(cut -d. -f1 <<<"${version#v}")"
+        ldflags+=" -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$version")"
+        duration="5 to 15 minutes"
+    fi
+    say "Building the programs of $module${version:+, with Kubernetes $version}, into $dir: once, $duration on 2 cores."
     build_folder tools && tmp=$BUILD_FOLDER
     while read -r name package; do
         started=$SECONDS

@@ -296,9 +296,31 @@ impl Objects {
         name: &str,
         uid: &str,
     ) -> Result<Removed, ApiError> {
+        self.delete_with(kind, namespace, (name, uid), DeleteParams::background()).await
+    }
+
+    /// The same for what gets so many seconds to end by itself.
+    pub(crate) async fn delete_within(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        seconds: u32,
+    ) -> Result<Removed, ApiError> {
+        self.delete_with(kind, namespace, (name, uid), DeleteParams::background().grace_period(seconds)).await
+    }
+
+    async fn delete_with(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        (name, uid): (&str, &str),
+        params: DeleteParams,
+    ) -> Result<Removed, ApiError> {
         let attempt = format!("delete {}", label(kind, namespace, name));
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        let params = DeleteParams { preconditions: Some(preconditions), ..params };
         let request = kube::core::Request::new(kind.path(namespace)).delete(name, &params);
         match self.write::<Value>(&attempt, request).await {
             Ok(answer) if metadata::is_terminating(&answer) => Ok(Removed::Terminating),

@@ -25,7 +25,10 @@ pub(crate) struct Writer<K> {
 }
 
 enum Slot {
-    UnderWay,
+    UnderWay {
+        /// How often it has failed before, and why the last time.
+        failed: Option<(u32, String)>,
+    },
     Failed {
         count: u32,
         until: Instant,
@@ -61,14 +64,15 @@ impl<K: Key> Writer<K> {
     ) {
         let count = {
             let mut slots = self.lock();
-            let count = match slots.get(&key) {
-                Some(Slot::UnderWay) => return,
+            let failed = match slots.get(&key) {
+                Some(Slot::UnderWay { .. }) => return,
                 Some(Slot::Failed { until, .. } | Slot::Pausing { until }) if *until > Instant::now() => return,
                 Some(Slot::Written { at }) if *at >= seen => return,
-                Some(Slot::Failed { count, .. }) => *count,
-                Some(Slot::Pausing { .. } | Slot::Written { .. }) | None => 0,
+                Some(Slot::Failed { count, error, .. }) => Some((*count, error.clone())),
+                Some(Slot::Pausing { .. } | Slot::Written { .. }) | None => None,
             };
-            slots.insert(key.clone(), Slot::UnderWay);
+            let count = failed.as_ref().map_or(0, |(count, _)| *count);
+            slots.insert(key.clone(), Slot::UnderWay { failed });
             count
         };
         let writer = self.clone();
@@ -106,9 +110,9 @@ impl<K: Key> Writer<K> {
     /// How many writes are under way, and what is being written or would have to wait.
     pub(crate) fn busy(&self) -> (usize, BTreeSet<K>) {
         let (slots, now) = (self.lock(), Instant::now());
-        let under_way = slots.values().filter(|slot| matches!(slot, Slot::UnderWay)).count();
+        let under_way = slots.values().filter(|slot| matches!(slot, Slot::UnderWay { .. })).count();
         let is_busy = |slot: &Slot| match slot {
-            Slot::UnderWay => true,
+            Slot::UnderWay { .. } => true,
             Slot::Failed { until, .. } | Slot::Pausing { until } => *until > now,
             Slot::Written { .. } => false,
         };
@@ -121,13 +125,13 @@ impl<K: Key> Writer<K> {
         let now = Instant::now();
         // What failed and is not tried again at once is not to be written any more.
         slots.retain(|_, slot| match slot {
-            Slot::UnderWay => true,
+            Slot::UnderWay { .. } => true,
             Slot::Pausing { until } => *until > now,
             Slot::Written { at } => *at + LONGEST_PAUSE > now,
             Slot::Failed { until, .. } => *until + LONGEST_PAUSE > now,
         });
         let times = slots.values().filter_map(|slot| match slot {
-            Slot::UnderWay | Slot::Written { .. } => None,
+            Slot::UnderWay { .. } | Slot::Written { .. } => None,
             // What is not wanted any more is not told any more.
             Slot::Failed { until, count, .. } if *until <= now && *count >= LASTING => Some(*until + LONGEST_PAUSE),
             Slot::Failed { until, .. } | Slot::Pausing { until } => Some(*until),
@@ -135,11 +139,14 @@ impl<K: Key> Writer<K> {
         times.filter(|until| *until > now).min()
     }
 
-    /// What keeps failing, by key.
+    /// What keeps failing, by key, also while it is tried again.
     pub(crate) fn failures(&self) -> BTreeMap<String, String> {
         let (slots, now) = (self.lock(), Instant::now());
         let lasting = slots.iter().filter_map(|(key, slot)| match slot {
             Slot::Failed { count, error, until } if *count >= LASTING && *until + LONGEST_PAUSE > now => {
+                Some((key.to_string(), error.clone()))
+            }
+            Slot::UnderWay { failed: Some((count, error)) } if *count >= LASTING => {
                 Some((key.to_string(), error.clone()))
             }
             _ => None,

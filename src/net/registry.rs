@@ -104,7 +104,6 @@ impl RegistryError {
     }
 
     /// When the registry wants to be asked again, if it said so.
-    #[allow(dead_code, reason = "for processes: commands do not ask again")]
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             RegistryError::Failed { retry_after, .. } => *retry_after,

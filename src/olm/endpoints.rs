@@ -16,7 +16,8 @@ const PORT_NAME: &str = "grpc";
 /// Says who looks after an EndpointSlice, so that nobody else does.
 const MANAGED_BY: &str = "operator-lifecycle-manager";
 const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
-const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+/// On EndpointSlices: the name of their Service.
+pub(crate) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// Longest value of a label.
 const MAX_LABEL: usize = 63;
 
@@ -36,6 +37,8 @@ pub(crate) struct Exposed {
     pub uid: String,
     /// Name of its Service.
     pub service: String,
+    /// The Service itself, if a pod serves the catalog.
+    pub pod: Option<Value>,
 }
 
 impl Exposed {
@@ -50,6 +53,7 @@ impl Exposed {
             catalog: source.metadata.name.clone()?,
             uid: source.metadata.uid.clone()?,
             service: service.service_name.clone(),
+            pod: None,
         })
     }
 
@@ -69,6 +73,20 @@ pub(crate) struct Seen {
     pub object: Value,
 }
 
+impl Seen {
+    /// Whether an EndpointSlice is one of those that this process looks after.
+    fn is_ours(&self) -> bool {
+        let labels = self.object.pointer("/metadata/labels");
+        labels.and_then(|labels| labels.get(MANAGED_BY_LABEL)?.as_str()).is_none_or(|by| by == MANAGED_BY)
+    }
+
+    /// Name of the Service of an EndpointSlice.
+    fn service(&self) -> String {
+        let labels = self.object.pointer("/metadata/labels");
+        labels.and_then(|labels| labels.get(SERVICE_LABEL)?.as_str()).unwrap_or_default().to_owned()
+    }
+}
+
 /// What is to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
@@ -85,6 +103,14 @@ pub(crate) enum Write {
         id: Id,
         uid: String,
     },
+}
+
+impl Write {
+    pub(crate) fn id(&self) -> &Id {
+        match self {
+            Write::Create { id, .. } | Write::Change { id, .. } | Write::Delete { id, .. } => id,
+        }
+    }
 }
 
 /// What is to be written of Services and EndpointSlices.
@@ -110,7 +136,7 @@ impl Ports {
         let (before, mut taken) = (std::mem::take(&mut self.0), BTreeSet::new());
         let in_service = |id: &Id| services.get(id).and_then(|service| service.target);
         for known in [&in_service as &dyn Fn(&Id) -> Option<u16>, &|id: &Id| before.get(id).copied()] {
-            for id in exposed.iter().map(Exposed::id) {
+            for id in exposed.iter().filter(|it| it.pod.is_none()).map(Exposed::id) {
                 if let Some(port) = known(&id).filter(|port| range.contains(port) && !self.0.contains_key(&id))
                     && taken.insert(port)
                 {
@@ -119,7 +145,13 @@ impl Ports {
             }
         }
         let mut without = Vec::new();
-        for id in exposed.iter().map(Exposed::id).filter(|id| !self.0.contains_key(id)).collect::<Vec<_>>() {
+        for id in exposed
+            .iter()
+            .filter(|it| it.pod.is_none())
+            .map(Exposed::id)
+            .filter(|id| !self.0.contains_key(id))
+            .collect::<Vec<_>>()
+        {
             match range.clone().find(|port| !taken.contains(port)) {
                 Some(port) => {
                     taken.insert(port);
@@ -142,6 +174,10 @@ pub(crate) fn writes(
 ) -> Writes {
     let (mut wanted_services, mut wanted_slices) = (BTreeMap::new(), BTreeMap::new());
     for catalog in exposed {
+        if let Some(service) = &catalog.pod {
+            wanted_services.insert(catalog.id(), service.clone());
+            continue;
+        }
         let Some(port) = ports.0.get(&catalog.id()) else { continue };
         wanted_services.insert(catalog.id(), service(catalog, *port));
         for (family, suffix) in [("IPv4", "olm"), ("IPv6", "olm-ipv6")] {
@@ -154,10 +190,16 @@ pub(crate) fn writes(
             }
         }
     }
-    Writes { services: compare(wanted_services, services), slices: compare(wanted_slices, slices) }
+    // Those of pods are looked after by the cluster, which gives them the labels of their Services. It leaves them where they are
+    // when the Service does not lead to pods any more.
+    let without_pod: BTreeSet<Id> = exposed.iter().filter(|it| it.pod.is_none()).map(Exposed::id).collect();
+    let counts = |(id, slice): &(&Id, &Seen)| slice.is_ours() || without_pod.contains(&(id.0.clone(), slice.service()));
+    let ours = slices.iter().filter(counts).map(|(id, slice)| (id.clone(), slice.clone()));
+    Writes { services: changes(wanted_services, services), slices: changes(wanted_slices, &ours.collect()) }
 }
 
-fn compare(wanted: BTreeMap<Id, Value>, live: &BTreeMap<Id, Seen>) -> Vec<Write> {
+/// What is to be written so that all of these are as they are wanted, and no others are there.
+pub(crate) fn changes(wanted: BTreeMap<Id, Value>, live: &BTreeMap<Id, Seen>) -> Vec<Write> {
     let left = live.iter().filter(|(id, _)| !wanted.contains_key(*id));
     let mut writes: Vec<Write> =
         left.map(|(id, seen)| Write::Delete { id: id.clone(), uid: seen.uid.clone() }).collect();
@@ -225,15 +267,20 @@ fn metadata(catalog: &Exposed, name: &str) -> Value {
     json!({
         "name": name, "namespace": catalog.namespace,
         "labels": {label::MANAGED: "true", label::CATALOG_SOURCE: label_of(&catalog.catalog)},
-        "ownerReferences": [{
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": catalog.catalog,
-            "uid": catalog.uid, "controller": true, "blockOwnerDeletion": false,
-        }],
+        "ownerReferences": [owner(&catalog.catalog, &catalog.uid)],
+    })
+}
+
+/// What belongs to a catalog is removed with it.
+pub(super) fn owner(catalog: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource", "name": catalog, "uid": uid,
+        "controller": true, "blockOwnerDeletion": false,
     })
 }
 
 /// A name that is too long for a label is shortened, and told apart by its hash.
-fn label_of(name: &str) -> String {
+pub(crate) fn label_of(name: &str) -> String {
     if name.len() <= MAX_LABEL {
         return name.to_owned();
     }

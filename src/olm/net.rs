@@ -3,6 +3,6 @@
 pub(crate) mod bundle;
 pub(crate) mod folder;
 pub(crate) mod pull;
-#[cfg_attr(not(test), expect(dead_code, reason = "the loop over CatalogSources uses it"))]
 pub(crate) mod registry_client;
+pub(crate) mod server;
 pub(crate) mod store;

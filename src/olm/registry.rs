@@ -3,9 +3,10 @@
 //!
 //! `messages` are those of the wire, `descriptors` describe them to clients, `query` says what each method answers, `bundle` what
 //! is told of a bundle, `csv` makes a ClusterServiceVersion of what a catalog says for people, `authority` tells which catalog a
-//! client means that names it.
+//! client means that names it, and `blobs` makes a file-based catalog of what another server tells.
 
 pub(crate) mod authority;
+pub(crate) mod blobs;
 pub(crate) mod descriptors;
 pub(crate) mod messages;
 pub(crate) mod query;

@@ -10,11 +10,14 @@ pub(crate) mod health;
 pub(crate) mod held;
 pub(crate) mod hub;
 pub(crate) mod operators;
+pub(crate) mod pod;
 pub(crate) mod spec;
 pub(crate) mod template;
 
 mod follow;
 mod lead;
+mod server;
+mod serving;
 mod status;
 mod turn;
 
@@ -22,6 +25,8 @@ use crate::object::read::Read;
 use crate::olm::api::catalog_source::{CatalogSource, CatalogSourceStatus, Connection};
 use held::{Held, Work};
 use jiff::Timestamp;
+use pod::decide::PodWrite;
+use pod::{Objects, Pods};
 use spec::Sibling;
 use template::KubeVersion;
 
@@ -43,6 +48,8 @@ pub(crate) struct Facts<'a> {
     pub config_map: Option<&'a ConfigMapState>,
     /// The connection to the address that it names; `None` before there is one.
     pub channel: Option<&'a Channel>,
+    /// What pods are made by, and which there are; `None` before that is known.
+    pub pods: Option<&'a Pods<'a>>,
 }
 
 /// A ConfigMap as it was seen.
@@ -84,6 +91,10 @@ pub(crate) struct Decision {
     /// Make the CatalogSource an owner of its ConfigMap, and label that.
     pub adopt: bool,
     pub work: Option<Work>,
+    /// What is made for a pod that serves the catalog. Without it there is to be none.
+    pub pod: Option<Objects>,
+    /// What becomes of its pods.
+    pub pod_writes: Vec<PodWrite>,
     /// Be connected to this server.
     pub dial: Option<String>,
     pub serve: Serve,
@@ -98,28 +109,20 @@ pub(crate) enum Serve {
     Nothing,
     /// What this process has read.
     Content,
-    /// What the server at the address says. Content that was served before is not needed any more.
-    Address,
 }
 
 /// What is to be done for a CatalogSource.
 pub(crate) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -> Decision {
     if facts.object.metadata.deletion_timestamp.is_some() {
         let address = facts.channel.map(|channel| channel.address.as_str());
-        return Decision { serve: serve(facts, address), dial: address.map(str::to_owned), ..Decision::default() };
+        return Decision { serve: serve(facts), dial: address.map(str::to_owned), ..Decision::default() };
     }
     if facts.leading { lead::decide(facts, check, now) } else { follow::decide(facts, now) }
 }
 
-/// `address`: the one that is wanted. What was read before is served until it answers.
-fn serve(facts: &Facts<'_>, address: Option<&str>) -> Serve {
-    let ready = |channel: &&Channel| Some(channel.address.as_str()) == address && channel.state == Connection::Ready;
-    match (facts.channel.filter(ready), &facts.held.loaded) {
-        (Some(_), _) => Serve::Address,
-        (None, Some(_)) => Serve::Content,
-        (None, None) if address.is_some() => Serve::Address,
-        (None, None) => Serve::Nothing,
-    }
+/// What was read is served until something better is.
+fn serve(facts: &Facts<'_>) -> Serve {
+    if facts.held.loaded.is_some() { Serve::Content } else { Serve::Nothing }
 }
 
 /// A number from 0 to 1 that is the same each time for the same texts: it spreads what many objects would do at once.

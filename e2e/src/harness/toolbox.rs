@@ -32,12 +32,7 @@ impl Toolbox {
         let go_key = content_key(&[root.join("e2e/tools/go.mod"), root.join("e2e/tools/go.sum")])?;
         let node_key = content_key(&[root.join("hack/lib/node-packages.txt")])?;
         let services_key = content_key(&[root.join("hack/lib/service-packages.txt")])?;
-        let oldest = || -> Result<PathBuf> {
-            let module = root.join("e2e/tools/oldest");
-            let key = content_key(&[module.join("go.mod"), module.join("go.sum")])?;
-            Ok(cache.join(format!("tools-{key}")))
-        };
-        let oldest = is_oldest_kubernetes().then(oldest).transpose()?;
+        let oldest = is_oldest_kubernetes().then(|| module(&cache, "oldest")).transpose()?;
         let go = cache.join(format!("tools-{go_key}"));
         let (node, services) = (format!("node-{node_key}"), format!("services-{services_key}"));
         let found = Self { go, oldest, node: cache.join(node), services: cache.join(services) };
@@ -50,6 +45,12 @@ impl Toolbox {
     pub fn go(&self, name: &str) -> PathBuf {
         let oldest = self.oldest.as_ref().map(|folder| folder.join(name)).filter(|program| program.exists());
         oldest.unwrap_or_else(|| self.go.join(name))
+    }
+
+    /// A client that tests use, built from a module of its own.
+    pub fn client(&self, name: &str) -> Result<PathBuf> {
+        let program = module(&cache_dir(), name)?.join(name);
+        require(&program).map(|()| program)
     }
 
     /// A program from Debian's packages (containerd, ctr, runc, docker-registry).
@@ -91,6 +92,13 @@ fn cache_dir() -> PathBuf {
         let home = given("HOME").unwrap_or_else(|| PathBuf::from("/root"));
         given("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")).join("cvo")
     })
+}
+
+/// Where the tools of another module than e2e/tools are.
+fn module(cache: &Path, name: &str) -> Result<PathBuf> {
+    let module = workspace::root().join("e2e/tools").join(name);
+    let key = content_key(&[module.join("go.mod"), module.join("go.sum")])?;
+    Ok(cache.join(format!("tools-{key}")))
 }
 
 /// The first 12 hex digits of the SHA-256 of the files' concatenated contents.

@@ -49,7 +49,7 @@ pub async fn prepare(platform: &Platform) -> anyhow::Result<()> {
 }
 
 /// As administrators of clusters with a registry of their own do it.
-async fn trust(cluster: &Cluster) -> anyhow::Result<()> {
+pub async fn trust(cluster: &Cluster) -> anyhow::Result<()> {
     let group = "config.openshift.io";
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}});

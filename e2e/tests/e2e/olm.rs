@@ -1,10 +1,15 @@
 //! Catalogs of operators, and the process that looks after them.
 
 mod catalogs;
+mod clients;
 mod hub;
 mod kills;
+mod node;
 mod packages;
+mod pages;
+mod pods;
 mod polls;
+mod servers;
 mod templates;
 
 use std::time::Duration;

@@ -87,3 +87,16 @@ async fn a_failure_of_what_is_not_wanted_any_more_is_forgotten_at_a_time_that_is
     assert!(writer.failures().is_empty(), "whoever comes back then tells it no more");
     assert_eq!(writer.next(), None);
 }
+
+/// Whoever reports it would say in turn that it fails and that it does not.
+#[tokio::test]
+async fn what_keeps_failing_does_so_while_it_is_tried_again() {
+    let writer = Writer::new(Arc::default());
+    for (name, count) in [("a", LASTING), ("b", LASTING - 1)] {
+        let until = Instant::now() - Duration::from_millis(1);
+        writer.lock().insert(name, Slot::Failed { count, until, error: "no".to_owned() });
+        writer.begin(name, Instant::now(), Duration::ZERO, std::future::pending());
+    }
+    assert_eq!(writer.busy().0, 2);
+    assert_eq!(writer.failures(), [("a".to_owned(), "no".to_owned())].into());
+}

@@ -1,4 +1,4 @@
-//! `cvo payload`: lists what a release in a folder contains; and the two hidden commands of the retrieval Job.
+//! `cvo payload`: lists what a release in a folder contains; and the hidden commands of containers that take something out of an image.
 
 pub(crate) mod list;
 
@@ -6,7 +6,8 @@ use crate::cli::output;
 use crate::cluster_version::work::retrieve::copy::copy;
 use anyhow::Context;
 use clap::Subcommand;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PayloadCommand {
@@ -32,6 +33,14 @@ pub(crate) enum PayloadCommand {
         #[arg(long, default_value = "/dev/termination-log", value_name = "FILE")]
         message: PathBuf,
     },
+    /// Copy the files of a folder of this image to another folder, which may be a volume.
+    #[command(hide = true)]
+    CopyFolder {
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+    },
 }
 
 pub(crate) fn run(command: PayloadCommand) -> anyhow::Result<()> {
@@ -48,5 +57,59 @@ pub(crate) fn run(command: PayloadCommand) -> anyhow::Result<()> {
             std::fs::write(&message, &tree).with_context(|| format!("cannot write {}", message.display()))?;
             output::line(&tree)
         }
+        PayloadCommand::CopyFolder { from, to } => copy_folder(&from, &to),
+    }
+}
+
+/// Folders and what links lead to become plain folders and files. What is neither is left out.
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let from = fs::canonicalize(from).with_context(|| format!("the image has no folder {}", from.display()))?;
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(&from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        // Links of an image may lead nowhere, or in a circle.
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        match fs::metadata(&path) {
+            Ok(target) if target.is_dir() && !is_link => copy_folder(&path, &to)?,
+            Ok(target) if target.is_file() => {
+                fs::copy(&path, &to).with_context(|| format!("cannot copy {} to {}", path.display(), to.display()))?;
+            }
+            Ok(_) | Err(_) => {
+                tracing::warn!(path = %path.display(), "this is neither file nor folder, and is left out")
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn files_of_a_folder_are_copied_with_those_that_links_lead_to_and_circles_end() {
+        let root = tempfile::tempdir().unwrap();
+        let (real, from, to) = (root.path().join("real"), root.path().join("configs"), root.path().join("to/catalog"));
+        fs::create_dir_all(real.join("a")).unwrap();
+        fs::write(real.join("a/catalog.json"), "{}").unwrap();
+        symlink(real.join("a/catalog.json"), real.join("link.json")).unwrap();
+        symlink(&real, real.join("a/circle")).unwrap();
+        symlink("nowhere", real.join("broken")).unwrap();
+        symlink(&real, &from).unwrap();
+        copy_folder(&from, &to).unwrap();
+        let names = |folder: &Path| {
+            let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(
+            (names(&to), names(&to.join("a"))),
+            (vec!["a".into(), "link.json".into()], vec!["catalog.json".into()])
+        );
+        assert_eq!(fs::read(to.join("link.json")).unwrap(), b"{}");
+        let error = copy_folder(&root.path().join("none"), &to).unwrap_err();
+        assert!(error.to_string().contains("the image has no folder"), "{error}");
     }
 }

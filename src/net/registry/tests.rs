@@ -78,7 +78,7 @@ impl Fake {
     }
 
     /// Has this manifest from now on.
-    pub(super) fn put(&self, repository: &str, tag: &str, kind: &str, manifest: String) {
+    pub(crate) fn put(&self, repository: &str, tag: &str, kind: &str, manifest: String) {
         let stored = (kind.to_owned(), manifest.into());
         self.stored.lock().unwrap().manifests.insert((repository.to_owned(), tag.to_owned()), stored);
     }

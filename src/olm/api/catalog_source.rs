@@ -245,3 +245,25 @@ pub enum Connection {
     #[serde(untagged)]
     Other(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// An object that cannot be decoded would keep all others from being followed.
+    #[test]
+    fn memory_target_may_be_a_number() {
+        let target = |config: Value| serde_json::from_value::<GrpcPodConfig>(config).map(|config| config.memory_target);
+        for (written, expected) in [
+            (json!({"memoryTarget": 104_857_600}), Some("104857600")),
+            (json!({"memoryTarget": "100Mi"}), Some("100Mi")),
+            (json!({"memoryTarget": null}), None),
+            (json!({}), None),
+        ] {
+            let expected = expected.map(|text| Quantity(text.to_owned()));
+            assert_eq!(target(written.clone()).unwrap(), expected, "{written}");
+        }
+        assert!(target(json!({"memoryTarget": {}})).is_err());
+    }
+}

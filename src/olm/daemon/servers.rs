@@ -47,10 +47,12 @@ impl Servers {
     /// Starts them. They end some time after `stop`, when the last request is answered.
     pub(super) fn start(self, outputs: &Outputs, clients: &Clients, stop: &CancellationToken) -> Running {
         let kinds = Arc::new(Kinds::default());
+        // Pods are replaced one after the other, and Services still lead to one that stops. Whoever serves packages stays anyway.
+        let end = if self.packages.is_some() { packages::lingering(stop) } else { stop.clone() };
         let packages =
             self.packages.map(|settings| packages::start(settings, outputs.catalogs.clone(), clients, &kinds, stop));
         let catalogs = self.catalogs.map(|listen| {
-            let (outputs, until) = (outputs.clone(), stop.clone());
+            let (outputs, until) = (outputs.clone(), end.clone());
             let serve = move || -> Served {
                 let (outputs, until) = (outputs.clone(), until.clone());
                 Box::pin(async move {
@@ -58,7 +60,7 @@ impl Servers {
                     Ok(())
                 })
             };
-            tokio::spawn(again_and_again("catalogs", stop.clone(), serve))
+            tokio::spawn(again_and_again("catalogs", end, serve))
         });
         Running { packages, catalogs }
     }

@@ -8,7 +8,7 @@ use crate::olm::work::certificate::Identity;
 use crate::process::serving::Serving;
 use crate::process::settings::{LeaseSettings, SettingsError, address};
 use crate::serve::tls;
-use clap::Args;
+use clap::{ArgAction, Args, ValueEnum};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -47,6 +47,12 @@ pub(crate) struct Settings {
     /// How much of it is kept of what no catalog needs any more.
     #[arg(long, default_value = "2Gi", value_name = "QUANTITY")]
     catalog_cache_size: String,
+    /// Which catalogs of images are served by pods: only those that nothing else can read, or that ask for one (auto); or all (pod).
+    #[arg(long, value_enum, default_value_t = CatalogServing::Auto, value_name = "WAY")]
+    catalog_serving: CatalogServing,
+    /// Pods of catalogs get a user of their own, and not root, where they are restricted.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false, action = ArgAction::Set)]
+    set_workload_user_id: bool,
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -54,6 +60,12 @@ pub(crate) struct Settings {
     pub lease: LeaseSettings,
     #[command(flatten)]
     older: Older,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CatalogServing {
+    Auto,
+    Pod,
 }
 
 /// What the update of the cluster is told.
@@ -118,8 +130,6 @@ struct Older {
     opm_image: Option<String>,
     #[arg(long = "util-image", hide = true)]
     util_image: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true")]
-    set_workload_user_id: Option<String>,
     #[arg(long = "watchedNamespaces", hide = true)]
     watched_namespaces: Option<String>,
     #[arg(long = "protectedCopiedCSVNamespaces", hide = true)]
@@ -145,6 +155,11 @@ impl Settings {
                 catalog: reports.write_catalog_status_name,
                 packages: reports.write_package_server_status_name,
                 marketplace: reports.write_marketplace_status_name,
+            },
+            pods: catalogs::PodSettings {
+                always: self.catalog_serving == CatalogServing::Pod,
+                set_user: self.set_workload_user_id,
+                server_image: self.image.clone(),
             },
         })
     }
@@ -197,7 +212,6 @@ impl Older {
             ("--configmapServerImage", &self.config_map_server_image),
             ("--opmImage", &self.opm_image),
             ("--util-image", &self.util_image),
-            ("--set-workload-user-id", &self.set_workload_user_id),
             ("--watchedNamespaces", &self.watched_namespaces),
             ("--protectedCopiedCSVNamespaces", &self.protected_namespaces),
             ("--client-ca", &self.client_ca),
@@ -260,7 +274,10 @@ mod tests {
     #[test]
     fn flags_of_the_programs_before_are_accepted_and_told_of() {
         let settings = parsed(&["--interval=15m", "--opmImage=a", "--set-workload-user-id", "--util-image=b"]);
-        assert_eq!(settings.older.given(), ["--interval", "--opmImage", "--util-image", "--set-workload-user-id"]);
+        assert_eq!(settings.older.given(), ["--interval", "--opmImage", "--util-image"]);
+        assert!(settings.of_controller().unwrap().pods.set_user);
+        assert!(!parsed(&[]).of_controller().unwrap().pods.set_user);
+        assert!(parsed(&["--catalog-serving=pod"]).of_controller().unwrap().pods.always);
     }
 
     #[test]

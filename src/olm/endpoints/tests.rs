@@ -9,6 +9,7 @@ fn exposed(name: &str) -> Exposed {
         catalog: name.to_owned(),
         uid: format!("uid-{name}"),
         service: name.replace('.', "-"),
+        pod: None,
     }
 }
 
@@ -190,4 +191,33 @@ fn label_of_a_long_name_is_valid_and_its_own() {
     let (one, other) = (label_of(&"a".repeat(253)), label_of(&"a".repeat(252)));
     assert!(one != other && one.len() <= 63, "{one} {other}");
     assert_eq!(label_of("a.b"), "a.b");
+}
+
+#[test]
+fn service_of_a_pod_is_its_own_and_the_endpoints_that_the_cluster_makes_for_it_stay() {
+    let mut world = World::default();
+    world.step(&[exposed("a"), exposed("b")], &["10.1.0.4"]);
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "olm"},
+        "spec": {"ports": [{"name": "grpc", "protocol": "TCP", "port": 50051, "targetPort": 50051}],
+            "selector": {"olm.catalogSource": "a"}}});
+    let of_pod = Exposed { pod: Some(service), ..exposed("a") };
+    let writes = world.step(&[of_pod.clone(), exposed("b")], &["10.1.0.4"]);
+    assert!(
+        matches!(&writes.services[..], [Write::Change { patch, .. }] if patch["spec"]["selector"]["olm.catalogSource"] == "a")
+    );
+    assert!(matches!(&writes.slices[..], [Write::Delete { id: of, .. }] if *of == id("a-olm")), "{writes:?}");
+    // The live object has its selector, which `live` takes away.
+    world.services.get_mut(&id("a")).unwrap().object["spec"]["selector"] = json!({"olm.catalogSource": "a"});
+    let mut by_cluster = world.slices[&id("b-olm")].clone();
+    by_cluster.object["metadata"]["labels"][SERVICE_LABEL] = json!("a");
+    by_cluster.object["metadata"]["labels"][MANAGED_BY_LABEL] = json!("endpointslice-controller.k8s.io");
+    world.slices.insert(id("a-x7f"), by_cluster);
+    assert_eq!(world.step(&[of_pod, exposed("b")], &["10.1.0.4"]), Writes::default());
+    // It is served by this process again. The cluster does not remove what it has made.
+    let writes = world.step(&[exposed("a"), exposed("b")], &["10.1.0.4"]);
+    assert!(
+        writes.slices.iter().any(|it| matches!(it, Write::Delete { id: of, .. } if *of == id("a-x7f"))),
+        "{writes:?}"
+    );
+    assert_eq!(world.ports.0.len(), 2);
 }

@@ -1,5 +1,6 @@
 //! Catalogs in images and ConfigMaps, read into the store.
 
+use super::registry_client;
 use super::store::{Key, Store, StoreError, Stored};
 use crate::images::platform::Platform;
 use crate::images::reference::Reference;
@@ -34,7 +35,7 @@ const LIMITS: Limits = Limits {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PullError {
     #[error("{0}")]
-    Registry(#[from] RegistryError),
+    Registry(RegistryError),
     #[error(
         "image {image} has no folder {folder} with a catalog: build it with one (label {CONFIGS_LABEL}), or name its folder in \
          spec.grpcPodConfig.extractContent.catalogDir"
@@ -48,10 +49,29 @@ pub(crate) enum PullError {
     #[error("{0}")]
     ConfigMap(#[from] ConfigMapError),
     #[error("{0}")]
+    Server(#[from] registry_client::RegistryError),
+    #[error("{0}")]
     Store(#[from] StoreError),
 }
 
+/// Where the disk is full matters to nobody, and the way out is the same.
+impl From<RegistryError> for PullError {
+    fn from(error: RegistryError) -> PullError {
+        match error {
+            RegistryError::Files { source: FilesError::Disk { path, cause }, .. } => {
+                StoreError::write(Path::new(&path), cause).into()
+            }
+            other => PullError::Registry(other),
+        }
+    }
+}
+
 impl PullError {
+    /// Whether only a server in the image itself can read the catalog.
+    pub(crate) fn only_serves(&self) -> bool {
+        matches!(self, PullError::Database { .. })
+    }
+
     /// Whether it will be the same as long as the content is.
     pub(crate) fn is_of_content(&self) -> bool {
         match self {
@@ -64,7 +84,7 @@ impl PullError {
                     | FilesError::Unpacked { .. }
                     | FilesError::DiffId { .. }
             ),
-            PullError::Registry(_) => false,
+            PullError::Registry(_) | PullError::Server(_) => false,
         }
     }
 }
@@ -88,18 +108,18 @@ pub(crate) async fn open(sources: &Sources, image: &Reference, digest: Option<&s
     }
 }
 
-/// Reads the catalog in an image. `directory`: where it is; if empty, the image says so. `permit` is given back once nothing of it is
-/// read any more, also if nobody waits.
+/// Reads the catalog in an image. `directory`: where it is; if empty, the image says so. `place` is waited for when all of it is on
+/// disk, and given back once nothing of it is read any more, also if nobody waits.
 pub(crate) async fn image(
     store: &Arc<Store>,
     opened: &Opened,
     directory: &str,
     key: Key,
-    permit: OwnedSemaphorePermit,
+    place: impl Future<Output = Result<OwnedSemaphorePermit, StoreError>>,
 ) -> Result<Stored, PullError> {
     let aside = store.aside()?;
     let catalog = unpacked(opened, directory, &aside.files()).await?;
-    let store = store.clone();
+    let (store, permit) = (store.clone(), place.await?);
     blocking(move || {
         let _permit = permit;
         Ok(store.keep(&key, &catalog, aside, Vec::new())?)
@@ -151,7 +171,9 @@ pub(crate) async fn stored(store: &Arc<Store>, key: &Key) -> Option<Stored> {
     tokio::task::spawn_blocking(move || store.get(&key)).await.ok().flatten()
 }
 
-async fn blocking(work: impl FnOnce() -> Result<Stored, PullError> + Send + 'static) -> Result<Stored, PullError> {
+pub(super) async fn blocking(
+    work: impl FnOnce() -> Result<Stored, PullError> + Send + 'static,
+) -> Result<Stored, PullError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(StoreError::Stopped(error.to_string()).into()))
 }

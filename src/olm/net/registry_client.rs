@@ -1,5 +1,6 @@
 //! Asks a server of a catalog at an address that a CatalogSource names (gRPC service `api.Registry`), and says whether it can be
-//! reached. The connection is kept, and made anew when it ends: later and later while that fails.
+//! reached. The connection is kept, and made anew when it ends: later and later while that fails, and sooner where something has
+//! happened that the server may be reached by.
 
 pub(crate) mod wire;
 
@@ -19,7 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 use tonic::client::Grpc;
@@ -31,6 +32,11 @@ const MAX_MESSAGE: usize = 16 << 20;
 /// Messages of an answer, and bytes of all of them. The largest known catalogs have a tenth of that.
 const MAX_MESSAGES: usize = 500_000;
 const MAX_BYTES: usize = 1 << 30;
+/// Bytes that are in memory while a catalog is read: names, what is replaced and skipped, and the bundles at heads of channels. The
+/// largest known catalogs have a tenth of that.
+pub(super) const MAX_KEPT: usize = 48 << 20;
+/// Requests that are under way at the same time. The answer of each may be a message of the largest size.
+pub(super) const MOST_REQUESTS: usize = 4;
 
 /// How a server is reached: by `host:port`.
 pub(crate) type Dial = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<TcpStream>> + Send + Sync>;
@@ -42,6 +48,8 @@ pub(crate) struct Times {
     pub connect: Duration,
     /// For the next message of an answer.
     pub message: Duration,
+    /// For all that is read of a catalog.
+    pub catalog: Duration,
     /// After the first failure; doubled for each further one.
     pub pause: Duration,
     pub longest_pause: Duration,
@@ -52,6 +60,7 @@ impl Default for Times {
         Times {
             connect: Duration::from_secs(20),
             message: Duration::from_secs(60),
+            catalog: Duration::from_secs(900),
             pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(120),
         }
@@ -71,6 +80,15 @@ pub(crate) enum RegistryError {
         "{method} of the server of the catalog at {address} sends more than {MAX_MESSAGES} messages or {MAX_BYTES} bytes; split the catalog"
     )]
     TooMuch { address: String, method: &'static str },
+    #[error(
+        "the catalog of the server at {address} cannot be read within {limit:?}, as it sends too slowly; is it overloaded?"
+    )]
+    Late { address: String, limit: Duration },
+    #[error(
+        "the server of the catalog at {address} tells more than {MAX_KEPT} bytes of names and of bundles at heads of channels; split \
+         the catalog"
+    )]
+    TooMuchKept { address: String },
     #[error("{method} of the server of the catalog at {address} has sent no message")]
     Empty { address: String, method: &'static str },
 }
@@ -96,15 +114,23 @@ struct State {
 }
 
 impl RegistryClient {
-    /// Begins to connect to `host:port`.
-    pub(crate) fn start(address: &str, dial: Dial, times: Times) -> Self {
+    /// Begins to connect to `host:port`. `hint` is notified when the server may be reached though it could not be before.
+    pub(crate) fn start(address: &str, dial: Dial, hint: Arc<Notify>, times: Times) -> Self {
         let stop = CancellationToken::new();
         let channel =
             Channel { address: address.to_owned(), state: Connection::Idle, since: Timestamp::now(), error: None };
         let (sender, states) = watch::channel(State { channel, wire: None });
-        let connecting = Connecting { address: address.to_owned(), dial, times, states: sender };
+        let connecting = Connecting { address: address.to_owned(), dial, hint, times, states: sender };
         tokio::spawn(stop.clone().run_until_cancelled_owned(connecting.run()));
         RegistryClient { address: address.to_owned(), times, states, _stop: Arc::new(stop.drop_guard()) }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(super) fn times(&self) -> Times {
+        self.times
     }
 
     /// The state of the connection.
@@ -121,9 +147,10 @@ impl RegistryClient {
     /// Waits until the state is another one than this.
     pub(crate) async fn changed(&self, from: &Channel) -> Channel {
         let mut states = self.states.clone();
-        match states.wait_for(|state| state.channel != *from).await {
-            Ok(state) => state.channel.clone(),
-            Err(_) => std::future::pending().await,
+        let other = states.wait_for(|state| state.channel != *from).await.ok().map(|state| state.channel.clone());
+        match other {
+            Some(channel) => channel,
+            None => std::future::pending().await,
         }
     }
 
@@ -204,6 +231,7 @@ fn origin(address: &str) -> Uri {
 struct Connecting {
     address: String,
     dial: Dial,
+    hint: Arc<Notify>,
     times: Times,
     states: watch::Sender<State>,
 }
@@ -233,8 +261,16 @@ impl Connecting {
             };
             failures += 1;
             self.say(Connection::TransientFailure, Some(shortened(&error, CAUSE).into_owned()), None);
-            tokio::time::sleep(jittered(self.times.pause, failures, self.times.longest_pause)).await;
+            self.pause(failures).await;
         }
+    }
+
+    /// A hint ends it, but not at once: hints may come one after the other.
+    async fn pause(&self, failures: u32) {
+        let pause = jittered(self.times.pause, failures, self.times.longest_pause);
+        let shortest = self.times.pause.min(pause);
+        tokio::time::sleep(shortest).await;
+        let _hinted = tokio::time::timeout(pause.saturating_sub(shortest), self.hint.notified()).await;
     }
 
     /// A connection on which the server has answered, and what waits for its end and says why it ended.

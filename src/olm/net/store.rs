@@ -78,6 +78,7 @@ impl Key {
         let directory = match content {
             content::Content::Image { directory, .. } => directory.as_str(),
             content::Content::ConfigMap { .. } => "ConfigMap",
+            content::Content::Server { .. } => "server",
         };
         Key(hex::encode(Sha256::digest(format!("{}\n{directory}", content.digest()))))
     }
@@ -245,12 +246,17 @@ impl Store {
             other => other,
         })?;
         let folder = self.root.join(&key.0);
-        // Only one that was damaged may be there.
-        let _gone = fs::remove_dir_all(&folder);
-        fs::rename(&whole, &folder).map_err(disk)?;
+        let stored = {
+            // Whoever keeps another one does not remove this one before it is used.
+            let mut used = lock(&self.used);
+            // Only one that was damaged may be there, or that of who has not waited for the end of reading it.
+            let _gone = fs::remove_dir_all(&folder);
+            fs::rename(&whole, &folder).map_err(disk)?;
+            let stored = read(&folder)?;
+            used.insert(key.clone(), (Arc::downgrade(&stored.content), stored.found.clone()));
+            stored
+        };
         drop(aside);
-        let stored = read(&folder)?;
-        lock(&self.used).insert(key.clone(), (Arc::downgrade(&stored.content), stored.found.clone()));
         self.trim();
         Ok(stored)
     }

@@ -5,6 +5,10 @@ use std::fmt;
 
 /// What stands before the name of a ConfigMap. No name of an image has a space.
 const CONFIG_MAP: &str = "ConfigMap ";
+/// The same for the address of a server.
+const SERVER: &str = "server ";
+/// What stands before the folder of an image, where the spec names one. The folder is written as in JSON.
+const FOLDER: &str = " in ";
 
 /// What a catalog is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,13 @@ pub(crate) enum Content {
         /// `sha256:…` of its data.
         digest: String,
     },
+    /// What a server answered.
+    Server {
+        /// `host:port`.
+        address: String,
+        /// `sha256:…` of all that it told.
+        digest: String,
+    },
 }
 
 impl Content {
@@ -33,12 +44,14 @@ impl Content {
 
     pub(crate) fn digest(&self) -> &str {
         match self {
-            Content::Image { digest, .. } | Content::ConfigMap { digest, .. } => digest,
+            Content::Image { digest, .. } | Content::ConfigMap { digest, .. } | Content::Server { digest, .. } => {
+                digest
+            }
         }
     }
 
     /// Reads the beginning of a text, and returns what is behind it.
-    fn parse<'a>(text: &'a str, directory: &str) -> Option<(Content, &'a str)> {
+    fn parse(text: &str) -> Option<(Content, &str)> {
         let (name, rest) = text.split_once('@')?;
         let (algorithm, rest) = rest.split_once(':')?;
         let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -50,21 +63,39 @@ impl Content {
         }
         let digest = format!("{algorithm}:{hex}");
         let plain = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
-        let content = match name.strip_prefix(CONFIG_MAP) {
-            Some(name) if plain(name) => Content::ConfigMap { name: name.to_owned(), digest },
-            None if plain(name) => Content::Image { image: name.to_owned(), digest, directory: directory.to_owned() },
+        let content = match (name.strip_prefix(CONFIG_MAP), name.strip_prefix(SERVER)) {
+            (Some(name), _) if plain(name) => Content::ConfigMap { name: name.to_owned(), digest },
+            (_, Some(address)) if plain(address) => Content::Server { address: address.to_owned(), digest },
+            (None, None) if plain(name) => {
+                let (directory, behind) = folder(behind);
+                return Some((Content::Image { image: name.to_owned(), digest, directory }, behind));
+            }
             _ => return None,
         };
         Some((content, behind))
     }
 }
 
-/// The pull spec with its digest, or `ConfigMap NAME@sha256:…`.
+/// The folder with which a text begins, if it does, and what is behind it.
+fn folder(text: &str) -> (String, &str) {
+    let read = text.strip_prefix(FOLDER).and_then(|text| {
+        let mut texts = serde_json::Deserializer::from_str(text).into_iter::<String>();
+        let folder = texts.next()?.ok()?;
+        Some((folder, text.get(texts.byte_offset()..)?))
+    });
+    read.unwrap_or((String::new(), text))
+}
+
+/// The pull spec with its digest and perhaps ` in "FOLDER"`, `ConfigMap NAME@sha256:…` or `server ADDRESS@sha256:…`.
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Content::Image { image, digest, .. } => write!(f, "{image}@{digest}"),
+            Content::Image { image, digest, directory } if directory.is_empty() => write!(f, "{image}@{digest}"),
+            Content::Image { image, digest, directory } => {
+                write!(f, "{image}@{digest}{FOLDER}{}", serde_json::Value::from(directory.as_str()))
+            }
             Content::ConfigMap { name, digest } => write!(f, "{CONFIG_MAP}{name}@{digest}"),
+            Content::Server { address, digest } => write!(f, "{SERVER}{address}@{digest}"),
         }
     }
 }
@@ -76,6 +107,10 @@ pub(crate) enum Subject {
     Image(String),
     /// With the digest: another content has not been tried yet.
     ConfigMap(String, String),
+    /// By its address.
+    Server(String),
+    /// What a server answered once, by its address and the digest of it.
+    Kept(String, String),
 }
 
 /// What the holder of the lease has said.
@@ -86,10 +121,10 @@ pub(crate) struct Record {
     pub served: bool,
 }
 
-/// What the status says of the content. `directory`: that of the spec.
-pub(crate) fn record(status: &CatalogSourceStatus, directory: &str) -> Option<Record> {
+/// What the status says of the content.
+pub(crate) fn record(status: &CatalogSourceStatus) -> Option<Record> {
     let condition = status.conditions.iter().find(|known| known.type_ == condition::CONTENT_LOADED)?;
-    let (content, behind) = Content::parse(&condition.message, directory)?;
+    let (content, behind) = Content::parse(&condition.message)?;
     match (condition.status.as_str(), condition.reason.as_str()) {
         ("True", condition::LOADED) if behind.is_empty() => Some(Record { content, served: true }),
         ("False", condition::FAILED) if behind.starts_with(": ") => Some(Record { content, served: false }),
@@ -111,16 +146,18 @@ mod tests {
             last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
             observed_generation: None,
         };
-        record(&CatalogSourceStatus { conditions: vec![condition], ..CatalogSourceStatus::default() }, "/configs")
+        record(&CatalogSourceStatus { conditions: vec![condition], ..CatalogSourceStatus::default() })
     }
 
     #[test]
     fn content_that_is_written_is_read_again() {
         let digest = format!("sha256:{}", "0a".repeat(32));
         for content in [
-            Content::of_image("quay.io/a/b:v1", &digest, "/configs"),
+            Content::of_image("quay.io/a/b:v1", &digest, ""),
             Content::of_image("localhost:5000/a", &digest, "/configs"),
+            Content::of_image("localhost:5000/a", &digest, "/a: \"b\"\n c"),
             Content::ConfigMap { name: "catalog".to_owned(), digest: digest.clone() },
+            Content::Server { address: "a.b.svc:50051".to_owned(), digest: digest.clone() },
         ] {
             let text = content.to_string();
             assert_eq!(told("True", "Loaded", &text), Some(Record { content: content.clone(), served: true }));
@@ -149,6 +186,8 @@ mod tests {
             format!("a@../..:{hex}"),
             "a@sha256:../../etc".to_owned(),
             format!("a@sha256:{hex}/.."),
+            format!("a@sha256:{hex} in /configs"),
+            format!("a@sha256:{hex} in \"/configs\" "),
             format!("a@sha256:{}", "0".repeat(4000)),
         ] {
             assert_eq!(told("True", "Loaded", &message), None, "{message}");

@@ -10,10 +10,12 @@ use std::time::Duration;
 /// The pause after the first failure, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The longest pause that a registry may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// Subjects whose failures are remembered: what is wanted, and what was served before.
 const MOST_SUBJECTS: usize = 4;
 
-/// What is to be done with registries and ConfigMaps.
+/// What is to be done with registries, ConfigMaps and servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Read the catalog in an image.
@@ -29,6 +31,10 @@ pub(crate) enum Work {
     Ask { image: String },
     /// Read the catalog in a ConfigMap, whose data has this digest.
     ReadConfigMap { name: String, digest: String },
+    /// Read the catalog of the server at this address, which is connected since then.
+    ReadServer { address: String, connected: Timestamp },
+    /// Take what the server at this address answered once, if it is still on disk.
+    TakeKept { address: String, digest: String },
 }
 
 impl Work {
@@ -36,6 +42,8 @@ impl Work {
         match self {
             Work::Pull { image, .. } | Work::Ask { image } => Subject::Image(image.clone()),
             Work::ReadConfigMap { name, digest } => Subject::ConfigMap(name.clone(), digest.clone()),
+            Work::ReadServer { address, .. } => Subject::Server(address.clone()),
+            Work::TakeKept { address, digest } => Subject::Kept(address.clone(), digest.clone()),
         }
     }
 
@@ -44,6 +52,7 @@ impl Work {
         match content.clone() {
             Content::Image { image, digest, directory } => Work::Pull { image, digest: Some(digest), directory },
             Content::ConfigMap { name, digest } => Work::ReadConfigMap { name, digest },
+            Content::Server { address, digest } => Work::TakeKept { address, digest },
         }
     }
 }
@@ -57,8 +66,12 @@ pub(crate) enum Outcome {
     Loaded { content: Content, notes: String },
     /// The content is there, and is not to be served; it will be the same the next time.
     Refused { content: Content, cause: String },
+    /// The image has a server of its own, which alone can read its catalog.
+    OnlyServes { digest: String },
     /// It may succeed later.
     Failed { cause: String },
+    /// The same, and the registry does not want to be asked before that long.
+    Busy { cause: String, wait: Duration },
 }
 
 /// What this process has for a CatalogSource. The default has nothing.
@@ -68,6 +81,10 @@ pub(crate) struct Held {
     pub loaded: Option<Loaded>,
     /// What the registry has said last to this process.
     pub asked: Option<Asked>,
+    /// Since when the server was connected of which the content was read last: what it says may have changed with its next start.
+    pub heard: Option<Timestamp>,
+    /// An image whose catalog only its own server can read.
+    pub only_serves: Option<String>,
     troubles: BTreeMap<Subject, Trouble>,
 }
 
@@ -94,6 +111,8 @@ pub(crate) struct Trouble {
     pub first: Timestamp,
     pub last: Timestamp,
     pub count: u32,
+    /// For how long the registry does not want to be asked.
+    pub wait: Duration,
     /// The content that was refused, and is not read again; and why.
     pub refused: Option<(Content, String)>,
 }
@@ -101,7 +120,8 @@ pub(crate) struct Trouble {
 impl Trouble {
     /// When the next attempt may begin. `random`: from 0 to 1.
     pub(crate) fn again(&self, random: f64) -> Timestamp {
-        let pause = jittered(doubled(FIRST_PAUSE, self.count, LONGEST_PAUSE), random);
+        let pause = doubled(FIRST_PAUSE, self.count, LONGEST_PAUSE).max(self.wait.min(LONGEST_WAIT));
+        let pause = jittered(pause, random);
         self.last.checked_add(pause).unwrap_or(Timestamp::MAX)
     }
 }
@@ -130,22 +150,28 @@ impl Held {
                 let trouble = self.on_trouble(work, &cause, now);
                 trouble.refused = Some((content, cause));
             }
-            Outcome::Failed { cause } => {
-                let asks = matches!(work, Work::Ask { .. });
-                let trouble = self.on_trouble(work, &cause, now);
-                trouble.refused = trouble.refused.take().filter(|_| asks);
+            Outcome::OnlyServes { digest } => {
+                self.on_answer(work, &digest, now);
+                if let Work::Pull { image, .. } = work {
+                    self.only_serves = Some(image.clone());
+                }
+                self.troubles.remove(&work.subject());
             }
+            Outcome::Failed { cause } => self.on_failure(work, &cause, Duration::ZERO, now),
+            Outcome::Busy { cause, wait } => self.on_failure(work, &cause, wait, now),
         }
+    }
+
+    fn on_failure(&mut self, work: &Work, cause: &str, wait: Duration, now: Timestamp) {
+        let asks = matches!(work, Work::Ask { .. });
+        let trouble = self.on_trouble(work, cause, now);
+        trouble.wait = wait;
+        trouble.refused = trouble.refused.take().filter(|_| asks);
     }
 
     /// Something that failures may have been caused by has changed, such as a password: it is tried again at once.
     pub(crate) fn try_again(&mut self) {
         self.troubles.retain(|_, trouble| trouble.refused.is_some());
-    }
-
-    /// It is served from elsewhere.
-    pub(crate) fn drop_content(&mut self) {
-        *self = Held::default();
     }
 
     /// What the registry has said last of this image.
@@ -160,6 +186,7 @@ impl Held {
                 self.asked = Some(Asked { image: image.clone(), digest: digest.to_owned(), at });
             }
             Work::Pull { digest: None, .. } => self.asked = None,
+            Work::ReadServer { connected, .. } => self.heard = Some(*connected),
             _ => {}
         }
     }
@@ -172,7 +199,8 @@ impl Held {
             && content.digest() == digest
         {
             let (count, refused) = (count.saturating_add(1), Some((content, cause.clone())));
-            self.troubles.insert(subject, Trouble { cause, first, last: now, count, refused });
+            let trouble = Trouble { cause, first, last: now, count, wait: Duration::ZERO, refused };
+            self.troubles.insert(subject, trouble);
         }
     }
 
@@ -183,9 +211,10 @@ impl Held {
                 self.troubles.iter().min_by_key(|(_, trouble)| trouble.last).map(|(subject, _)| subject.clone());
             oldest.map(|oldest| self.troubles.remove(&oldest));
         }
-        let new = Trouble { cause: String::new(), first: now, last: now, count: 0, refused: None };
+        let new =
+            Trouble { cause: String::new(), first: now, last: now, count: 0, wait: Duration::ZERO, refused: None };
         let trouble = self.troubles.entry(subject).or_insert(new);
-        trouble.count = trouble.count.saturating_add(1);
+        (trouble.count, trouble.wait) = (trouble.count.saturating_add(1), Duration::ZERO);
         (trouble.cause, trouble.last) = (cause.to_owned(), now);
         trouble
     }

@@ -2,10 +2,10 @@
 
 use super::content::{Content, Subject, record};
 use super::held::Work;
-use super::spec::{Wanted, collision, directory, interval, wanted};
+use super::spec::{Wanted, collision, interval, wanted};
 use super::template::{Resolved, resolve};
 use super::turn::{CAUSE, Plan, Turn};
-use super::{CheckImage, ConfigMapSeen, Decision, Facts, serve, status};
+use super::{CheckImage, ConfigMapSeen, Decision, Facts, serve, server, status};
 use crate::error::shortened;
 use crate::object::read::Read;
 use crate::olm::api::catalog_source::{CatalogSourceStatus, Connection, SourceType, reason};
@@ -18,7 +18,7 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
     let template = object.metadata.annotations.as_ref().and_then(|all| all.get(CATALOG_IMAGE_TEMPLATE));
     let template = template.map(|template| resolve(template, facts.version, check));
     let (every, interval) = interval(&object.spec);
-    let record = record(before, directory(&object.spec));
+    let record = record(before).filter(|record| !server::is_lost(facts, record));
     let turn = Turn { facts, now, before, record, template, every };
     let mut plan = Plan::default();
     let wanted = turn.wanted(check);
@@ -31,6 +31,10 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
         Some(Ok(Wanted::Image { image, directory })) => turn.image(&mut plan, image, directory),
         Some(Ok(Wanted::ConfigMap(name))) => turn.config_map(&mut plan, name),
         Some(Ok(Wanted::Address(address))) => turn.address(&mut plan, address),
+        Some(Ok(Wanted::Pod { image, only_serves })) => turn.pod(&mut plan, image, *only_serves),
+    }
+    if matches!(&wanted, Some(Ok(Wanted::Image { .. } | Wanted::Address(_) | Wanted::ConfigMap(_)))) {
+        turn.without_pods(&mut plan);
     }
     plan.problems.extend(interval.map(|cause| (reason::INVALID_INTERVAL, cause)));
     let notes = facts.held.loaded.as_ref().map(|loaded| loaded.notes.clone()).filter(|notes| !notes.is_empty());
@@ -41,14 +45,15 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
     };
     let dial = match &wanted {
         Some(Ok(Wanted::Address(address))) => Some(address.clone()),
+        Some(Ok(Wanted::Pod { .. })) => Some(turn.own_address()),
         _ => None,
     };
-    let serve = serve(facts, dial.as_deref());
+    let serve = serve(facts);
     let status = wanted.as_ref().map(|wanted| status::status(&turn, &plan, wanted.as_ref().ok(), serve));
     let status = status.filter(|status| status != before);
-    let adopt = plan.adopt;
+    let (adopt, pod, pod_writes) = (plan.adopt, plan.pod.take(), std::mem::take(&mut plan.pod_writes));
     let (work, next) = plan.first_due(now);
-    Decision { image, status, adopt, work, dial, serve, next }
+    Decision { image, status, adopt, work, pod, pod_writes, dial, serve, next }
 }
 
 impl Turn<'_> {
@@ -67,8 +72,8 @@ impl Turn<'_> {
         let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
         Some(wanted(spec, image, check).and_then(|wanted| match &wanted {
             Wanted::Address(_) => Ok(wanted),
-            Wanted::Image { .. } | Wanted::ConfigMap(_) => {
-                collision(self.name(), created, self.facts.siblings).map_or(Ok(wanted), Err)
+            Wanted::Image { .. } | Wanted::ConfigMap(_) | Wanted::Pod { .. } => {
+                collision(self.name(), created, self.facts.siblings).map_or(Ok(self.by_pod(wanted)), Err)
             }
         }))
     }
@@ -78,6 +83,11 @@ impl Turn<'_> {
         let Some(record) = &self.record else { return };
         if self.loaded().is_some() || wanted == Some(&record.content) {
             return;
+        }
+        if matches!(record.content, Content::Server { .. }) {
+            let taking = server::taking(self.facts, Some(record));
+            plan.restoring |= taking.is_some();
+            return taking.into_iter().for_each(|work| plan.due.insert(0, (self.now, work)));
         }
         let work = Work::read(&record.content);
         let trouble = self.facts.held.trouble(&work.subject());
@@ -166,14 +176,20 @@ impl Turn<'_> {
         self.restore(plan, Some(&target));
     }
 
-    fn address(&self, plan: &mut Plan, address: &str) {
-        let channel = self.facts.channel.filter(|channel| channel.address == address);
+    pub(super) fn address(&self, plan: &mut Plan, address: &str) {
+        let channel = server::channel(self.facts, address);
+        let trouble = self.facts.held.trouble(&Subject::Server(address.to_owned()));
         if let Some(channel) = channel.filter(|channel| channel.state == Connection::TransientFailure) {
             let cause = channel.error.as_deref().unwrap_or("the connection was lost");
             let text = format!("the server at {address} does not answer: {}", shortened(cause, CAUSE));
-            let text = self.since(&text, channel.since);
-            plan.problems.push((reason::REGISTRY_SERVER, text));
+            plan.failing = true;
+            plan.problems.push((reason::REGISTRY_SERVER, self.since(&text, channel.since)));
+        } else if let Some(trouble) = trouble {
+            plan.failing = true;
+            plan.problems.push((reason::REGISTRY_SERVER, self.text(trouble)));
         }
+        plan.due.extend(server::reading(self.facts, address, |trouble| self.again(trouble)));
+        self.restore(plan, None);
     }
 }
 

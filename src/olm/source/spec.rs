@@ -4,6 +4,7 @@ use super::CheckImage;
 use crate::error::shortened;
 use crate::olm::api::catalog_source::{CatalogSourceSpec, SourceType};
 use crate::olm::duration;
+use crate::olm::endpoints::PORT;
 use jiff::{SignedDuration, Timestamp};
 
 /// How often an image is asked for where the interval cannot be read.
@@ -21,6 +22,12 @@ pub(crate) enum Wanted {
         directory: String,
     },
     Address(String),
+    /// A pod serves the catalog of this image.
+    Pod {
+        image: String,
+        /// Only its own server can read it; otherwise somebody wants it so.
+        only_serves: bool,
+    },
     /// Name of a ConfigMap.
     ConfigMap(String),
 }
@@ -81,6 +88,11 @@ pub(crate) fn interval(spec: &CatalogSourceSpec) -> (Option<SignedDuration>, Opt
         "spec.updateStrategy.registryPoll.interval {text:?} is no duration such as 30m0s, so 15m counts in its place: {cause}"
     );
     (Some(DEFAULT_INTERVAL), Some(message))
+}
+
+/// The address of that Service.
+pub(crate) fn service_address(namespace: &str, catalog: &str) -> String {
+    format!("{}.{namespace}.svc:{PORT}", service_name(catalog))
 }
 
 /// The name of the Service by which others ask for the catalog.

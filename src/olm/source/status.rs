@@ -1,10 +1,11 @@
 //! The status of a CatalogSource, derived anew from all that is known. Of the status before only times are kept, and what another
 //! process serves while this one still reads it.
 
+use super::content::{Content, Subject};
 use super::spec::{Wanted, service_name};
 use super::template::Resolved;
 use super::turn::{Plan, Turn, seconds};
-use super::{Serve, content::Content};
+use super::{Serve, server};
 use crate::error::{shortened, together};
 use crate::object::read::Read;
 use crate::olm::api::catalog_source::{
@@ -47,13 +48,22 @@ impl Said<'_> {
         service_name(self.turn.name())
     }
 
-    /// Of the whole life of the object, so that whoever goes on knows when it is due.
+    /// Of the whole life of the object, so that whoever goes on knows when it is due. A poll that has found another content counts
+    /// once that is served or was tried in vain: whoever goes on before asks again.
     fn latest_poll(&self) -> Option<Time> {
         let before = self.turn.before.latest_image_registry_poll.clone();
-        let Some(Wanted::Image { image, .. }) = self.wanted else { return before };
-        let asked =
-            self.turn.facts.held.asked.as_ref().filter(|asked| asked.image == *image && self.turn.every.is_some());
-        before.max(asked.map(|asked| Time(seconds(asked.at))))
+        let Some(Wanted::Image { image, .. } | Wanted::Pod { image, .. }) = self.wanted else { return before };
+        let held = self.turn.facts.held;
+        // What a pod serves is not read here.
+        let is_of_pod = matches!(self.wanted, Some(Wanted::Pod { .. }));
+        let is_served = |digest: &str| self.turn.loaded().is_some_and(|content| content.digest() == digest);
+        let has_failed = || held.trouble(&Subject::Image(image.clone())).is_some();
+        let is_over = |digest: &str| is_of_pod || is_served(digest) || has_failed();
+        let asked = held.asked.as_ref().filter(|asked| asked.image == *image && self.turn.every.is_some());
+        let asked = asked.filter(|asked| is_over(&asked.digest)).map(|asked| Time(seconds(asked.at)));
+        // One that is still to come is that of a clock which was wrong.
+        let past = before.clone().filter(|before| before.0 <= self.turn.now);
+        past.max(asked).or(before)
     }
 
     fn config_map(&self) -> Option<ConfigMapReference> {
@@ -86,7 +96,7 @@ impl Said<'_> {
         let mut service = match self.wanted {
             None => return before.filter(|_| self.turn.loaded().is_some() || self.plan.restoring).cloned(),
             Some(Wanted::Address(_)) => RegistryService { protocol: PROTOCOL.to_owned(), ..RegistryService::default() },
-            Some(Wanted::Image { .. } | Wanted::ConfigMap(_)) => RegistryService {
+            Some(Wanted::Image { .. } | Wanted::Pod { .. } | Wanted::ConfigMap(_)) => RegistryService {
                 protocol: PROTOCOL.to_owned(),
                 service_name: self.service(),
                 service_namespace: self.turn.namespace().to_owned(),
@@ -103,26 +113,43 @@ impl Said<'_> {
 
     /// There is one notion of health: the content is there, and can be asked for.
     fn connection(&self) -> Option<ConnectionState> {
-        let own = format!("{}.{}.svc:{PORT}", self.service(), self.turn.namespace());
+        let own = self.turn.own_address();
         let before = self.turn.before.connection_state.as_ref();
-        let (address, state, since) = match (self.serve, self.wanted) {
-            (Serve::Content, _) => (own, Connection::Ready, self.turn.now),
-            (_, Some(Wanted::Address(address))) => {
-                match self.turn.facts.channel.filter(|channel| channel.address == *address) {
-                    Some(channel) => (address.clone(), channel.state.clone(), channel.since),
-                    None if before.is_some_and(|before| before.address == *address) => return before.cloned(),
-                    None => (address.clone(), Connection::Connecting, self.turn.now),
-                }
-            }
+        let of_server = matches!(self.turn.loaded(), None | Some(Content::Server { .. }));
+        let server = match self.wanted {
+            Some(Wanted::Address(address)) => Some(address),
+            Some(Wanted::Pod { .. }) => Some(&own),
+            _ => None,
+        };
+        let (address, state, since) = match (self.serve, server.filter(|_| of_server), self.wanted) {
+            (_, Some(address), _) => match self.server(address) {
+                Some((state, since)) => (address.clone(), state, since),
+                None if before.is_some_and(|before| before.address == *address) => return before.cloned(),
+                None => (address.clone(), Connection::Connecting, self.turn.now),
+            },
+            (Serve::Content, ..) => (own, Connection::Ready, self.turn.now),
             _ if self.plan.restoring && before.is_some() => return before.cloned(),
             _ if self.plan.failing => (own, Connection::TransientFailure, self.turn.now),
-            (_, Some(_)) => (own, Connection::Connecting, self.turn.now),
-            (_, None) if self.plan.restoring => (own, Connection::Connecting, self.turn.now),
-            (_, None) => return None,
+            (_, _, Some(_)) => (own, Connection::Connecting, self.turn.now),
+            (_, _, None) if self.plan.restoring => (own, Connection::Connecting, self.turn.now),
+            (_, _, None) => return None,
         };
         let same = before.filter(|before| (&before.address, &before.last_observed_state) == (&address, &state));
         let last_connect = same.and_then(|before| before.last_connect.clone()).unwrap_or(Time(seconds(since)));
         Some(ConnectionState { address, last_observed_state: state, last_connect: Some(last_connect) })
+    }
+
+    /// The state of the connection to a server, and since when. One that is connected is ready once its content is there. `None`: it
+    /// is not known, and may be as it was.
+    fn server(&self, address: &str) -> Option<(Connection, Timestamp)> {
+        let channel = server::channel(self.turn.facts, address)?;
+        let has_content = matches!(self.turn.loaded(), Some(Content::Server { address: of, .. }) if of == address);
+        Some(match (&channel.state, has_content) {
+            (Connection::Ready, false) if self.plan.restoring => return None,
+            (Connection::Ready, false) if self.plan.failing => (Connection::TransientFailure, self.turn.now),
+            (Connection::Ready, false) => (Connection::Connecting, channel.since),
+            (state, _) => (state.clone(), channel.since),
+        })
     }
 
     fn conditions(&self) -> Vec<Condition> {
@@ -157,9 +184,9 @@ impl Said<'_> {
             return Some((true, condition::LOADED, content.to_string()));
         }
         let wanted = match self.wanted {
-            Some(Wanted::Image { image, .. }) => image.clone(),
+            Some(Wanted::Image { image, .. } | Wanted::Pod { image, .. }) => image.clone(),
             Some(Wanted::ConfigMap(name)) => format!("ConfigMap {name}"),
-            Some(Wanted::Address(_)) => return None,
+            Some(Wanted::Address(address)) => format!("server {address}"),
             None => String::new(),
         };
         let subject = match &self.turn.record {

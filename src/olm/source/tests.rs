@@ -10,6 +10,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 mod following;
+mod pods;
 mod polling;
 mod properties;
 mod reconciling;
@@ -46,6 +47,7 @@ struct World {
     held: Held,
     config_map: Option<ConfigMapState>,
     channel: Option<Channel>,
+    pods: Option<Pods<'static>>,
 }
 
 impl World {
@@ -55,7 +57,7 @@ impl World {
         object.metadata.uid = Some("5d8f".to_owned());
         object.metadata.creation_timestamp = time(0);
         let (siblings, held) = Default::default();
-        World { object, siblings, version: None, leading: true, held, config_map: None, channel: None }
+        World { object, siblings, version: None, leading: true, held, config_map: None, channel: None, pods: None }
     }
 
     fn image(image: &str) -> World {
@@ -120,6 +122,7 @@ impl World {
             held: &self.held,
             config_map: self.config_map.as_ref(),
             channel: self.channel.as_ref(),
+            pods: self.pods.as_ref(),
         };
         decide(&facts, &check, at(seconds))
     }
@@ -196,6 +199,8 @@ fn read(work: &Work, name: &str) -> Content {
             Content::of_image(image, &wanted.clone().unwrap_or_else(|| digest(name)), directory)
         }
         Work::ReadConfigMap { name, digest } => Content::ConfigMap { name: name.clone(), digest: digest.clone() },
+        Work::ReadServer { address, .. } => Content::Server { address: address.clone(), digest: digest(name) },
+        Work::TakeKept { address, digest } => Content::Server { address: address.clone(), digest: digest.clone() },
         Work::Ask { .. } => panic!("nothing is read"),
     }
 }

@@ -2,6 +2,8 @@
 
 use super::content::{Content, Record};
 use super::held::{Trouble, Work};
+use super::pod::Objects;
+use super::pod::decide::PodWrite;
 use super::template::Resolved;
 use super::{Facts, spread};
 use crate::error::shortened;
@@ -27,11 +29,16 @@ pub(super) struct Plan {
     pub restoring: bool,
     /// There was an attempt to get content, in vain.
     pub failing: bool,
+    /// What is made for a pod, and what becomes of pods.
+    pub pod: Option<Objects>,
+    pub pod_writes: Vec<PodWrite>,
+    /// Decide again then.
+    pub again: Option<Timestamp>,
 }
 
 impl Plan {
     pub(super) fn first_due(self, now: Timestamp) -> (Option<Work>, Option<Timestamp>) {
-        let next = self.due.iter().map(|(at, _)| *at).filter(|at| *at > now).min();
+        let next = self.due.iter().map(|(at, _)| *at).chain(self.again).filter(|at| *at > now).min();
         (self.due.into_iter().find(|(at, _)| *at <= now).map(|(_, work)| work), next)
     }
 }
@@ -66,8 +73,11 @@ impl Turn<'_> {
 
     /// When the registry is to be asked for the image the next time.
     pub(super) fn poll(&self, image: &str, every: SignedDuration) -> Timestamp {
-        let own = self.facts.held.asked.as_ref().filter(|asked| asked.image == image).map(|asked| asked.at);
-        let said = self.before.latest_image_registry_poll.as_ref().map(|time| time.0);
+        // A time that is still to come is that of a clock which was wrong.
+        let past = |time: &Timestamp| *time <= self.now;
+        let own =
+            self.facts.held.asked.as_ref().filter(|asked| asked.image == image).map(|asked| asked.at).filter(past);
+        let said = self.before.latest_image_registry_poll.as_ref().map(|time| time.0).filter(past);
         let created = self.facts.object.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let last = own.max(said).or(created).unwrap_or(self.now);
         let uid = self.facts.object.metadata.uid.as_deref().unwrap_or_default();

@@ -9,8 +9,10 @@ mod defaults;
 mod figures;
 mod live;
 mod perform;
+mod pods;
 mod reading;
 mod reports;
+mod servers;
 mod services;
 mod settings;
 mod shared;
@@ -20,14 +22,15 @@ mod watched;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
+use crate::net::registry::Access;
 use crate::net::registry::source::parse;
 use crate::object::read::Read;
 use crate::olm::catalog::served;
 use crate::olm::endpoints::Id;
 use crate::olm::net::store::Store;
 use crate::olm::source::operators::Progress;
-use crate::olm::source::spec::Sibling;
-use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, Serve, decide};
+use crate::olm::source::spec::{Sibling, service_name};
+use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, decide};
 use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
@@ -38,8 +41,10 @@ use live::{Live, all};
 use perform::{Key, adopt, write_source};
 use reading::Reader;
 use reports::Outlook;
+use serde_json::Value;
+use servers::Server;
 use services::Services;
-pub(crate) use settings::{Operators, Settings};
+pub(crate) use settings::{Operators, PodSettings, Settings};
 use shared::FollowedShared;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,6 +67,9 @@ pub(crate) struct Outputs {
 pub(crate) struct CatalogController {
     settings: Settings,
     objects: Objects,
+    clients: Arc<Clients>,
+    /// What is known of registries, and connections to them.
+    registries: Access,
     changed: Arc<Notify>,
     leading: watch::Receiver<bool>,
     live: Live,
@@ -92,7 +100,8 @@ impl CatalogController {
         figures.show(live.clone());
         let (served, catalogs) = watch::channel(Arc::default());
         let (told, ports) = watch::channel(Arc::default());
-        let reader = Arc::new(Reader::new(store, Objects::reader(clients.call.clone())));
+        let objects_to_read = Objects::reader(clients.call.clone());
+        let reader = Arc::new(Reader::new(store, objects_to_read, &settings.global_namespace));
         let controller = CatalogController {
             watched: Watched::new(clients.clone(), changed.clone(), stop.clone()),
             shared: FollowedShared::start(clients, &changed, stop),
@@ -103,6 +112,8 @@ impl CatalogController {
             services: Services::new(told),
             settings,
             objects,
+            clients: clients.clone(),
+            registries: Access::default(),
             changed,
             leading,
             live,
@@ -130,13 +141,15 @@ impl CatalogController {
         let at = Instant::now();
         for ended in self.workshop.ends.take() {
             if let Some(catalog) = self.catalogs.get_mut(&ended.id) {
-                catalog.on_end(ended.number, ended.done, now);
+                let (namespace, name) = &ended.id;
+                let place = tracing::info_span!("catalog", namespace, name);
+                place.in_scope(|| catalog.on_end(ended.number, ended.done, now));
             }
         }
         self.version.on_round(self.live.sources.rounds());
         let sources = all(&self.live.sources)?;
         let next = self.look_after(&sources, leading, (now, at));
-        self.publish(&sources);
+        self.publish(&sources, at);
         self.services.tell(&sources, &self.settings, &self.live);
         let judged = if leading { self.bring(&sources, (now, at)) } else { None };
         let next = next.into_iter().chain(judged).min().map(|next| until(next, now));
@@ -153,21 +166,24 @@ impl CatalogController {
         };
         self.watched.want(names);
         let (shared, version) = (self.shared.known(&self.watched), self.version.known());
-        let mut next: Option<Timestamp> = None;
+        let pods = pods::Known::of(&self.live);
+        let (mut next, sharing): (Option<Timestamp>, _) = (None, sharing(sources));
         for (id, source) in sources {
             let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
             let catalog = self.catalogs.entry(id.clone()).or_insert_with(|| Catalog::of(&source.0));
-            catalog.on_inputs(inputs);
-            let siblings = siblings(sources, id);
-            let config_map = config_map(source, &self.watched);
+            catalog.on_inputs(inputs, &self.registries);
+            let siblings = sharing.get(&service(id)).map(Vec::as_slice).unwrap_or_default();
+            let (config_map, channel) = (config_map(source, &self.watched), catalog.channel());
+            let pods = pods.as_ref().map(|pods| pods.pods(&source.0, &self.settings.pods));
             let facts = Facts {
                 object: &source.0,
-                siblings: &siblings,
+                siblings,
                 version: version.as_ref(),
                 leading,
                 held: &catalog.held,
                 config_map: config_map.as_ref(),
-                channel: None,
+                channel: channel.as_ref(),
+                pods: pods.as_ref(),
             };
             let check = |image: &str| parse(image).map(drop).map_err(|error| error.to_string());
             let decision = decide(&facts, &check, now);
@@ -178,12 +194,15 @@ impl CatalogController {
     }
 
     fn perform(&mut self, id: &Id, source: &Arc<SourceView>, decision: Decision, leading: bool, at: Instant) {
-        let Decision { image, status, adopt: adopts, work, serve, dial: _, next: _ } = decision;
+        let Decision { image, status, adopt: adopts, work, pod, pod_writes, serve, dial, next: _ } = decision;
         if let Some(catalog) = self.catalogs.get_mut(id) {
             catalog.serve = serve;
-            if serve == Serve::Address {
-                catalog.drop_content();
+            let start = |address: &str| Server::start(address, &self.clients, &self.changed, &self.workshop.stop);
+            catalog.dial(dial.as_deref(), start);
+            if leading {
+                pods::begin(id, pod.as_ref(), pod_writes, (&self.objects, &self.live), &self.writer, at);
             }
+            catalog.pod = pod;
             catalog.begin(&source.0, id, work, leading, &self.workshop);
         }
         if !leading {
@@ -200,7 +219,7 @@ impl CatalogController {
     }
 
     /// What is served from now on.
-    fn publish(&self, sources: &Sources) {
+    fn publish(&self, sources: &Sources, at: Instant) {
         let mut missing = Vec::new();
         let (mut served, mut snapshots) = (served::Catalogs::new(), BTreeMap::new());
         for (id, source) in sources {
@@ -219,40 +238,54 @@ impl CatalogController {
             }
             differs
         });
-        self.figures.wait_for(missing);
+        self.figures.wait_for(missing, at);
     }
 
     /// What the holder of the lease writes besides what is said at CatalogSources.
     fn bring(&mut self, sources: &Sources, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
         let (parts, settings) = ((&self.objects, &self.live), &self.settings);
-        self.services.bring(sources, settings, parts, &self.writer, at);
+        // Whether a pod serves a catalog is told by pods.
+        let known = pods::Known::of(&self.live).is_some();
+        let made = self.catalogs.iter().filter_map(|(id, catalog)| Some((id, catalog.pod.as_ref()?)));
+        let of_pods: BTreeMap<Id, Value> = made.clone().map(|(id, made)| (id.clone(), made.service.clone())).collect();
+        if known {
+            pods::bring(made.map(|(_, made)| made), parts, &self.writer, at);
+            self.services.bring((sources, &of_pods), settings, parts, &self.writer, at);
+        }
         let defaults = defaults::bring(sources, settings, parts, &self.writer, at);
-        let busy = self.writer.busy().1;
-        let catalogs = Progress {
-            done: !busy.iter().any(|key| matches!(key, Key::Source(_))),
-            errors: failures(&self.writer, "CatalogSource "),
-        };
+        let failing = self.writer.failures();
+        let catalogs = Progress { done: is_done(&self.writer.busy().1, &failing), errors: failures(&failing) };
         let defaults = defaults.map(|(errors, done)| Progress { done, errors });
         let outlook = Outlook { catalogs, defaults };
         reports::bring(&outlook, settings, parts, &self.writer, (at, now))
     }
 }
 
-/// What keeps failing of writes whose keys begin so.
-fn failures(writer: &Writer<Key>, prefix: &str) -> Vec<String> {
-    let failures = writer.failures();
-    let of = failures.into_iter().filter(|(key, _)| key.starts_with(prefix));
+/// What keeps failing of what is written of CatalogSources.
+fn failures(failing: &BTreeMap<String, String>) -> Vec<String> {
+    let of = failing.iter().filter(|(key, _)| key.starts_with("CatalogSource "));
     of.map(|(key, error)| format!("{key}: {error}")).collect()
 }
 
-/// The other CatalogSources of the namespace.
-fn siblings(sources: &Sources, id: &Id) -> Vec<Sibling> {
-    let others = sources.iter().filter(|((namespace, name), _)| *namespace == id.0 && *name != id.1);
-    let sibling = |(other, source): (&Id, &Arc<SourceView>)| Sibling {
-        name: other.1.clone(),
-        created: source.0.metadata.creation_timestamp.as_ref().map(|time| time.0),
-    };
-    others.map(sibling).collect()
+/// Whether everything is written of CatalogSources that can be. What keeps failing is told, and waiting for it would let one object
+/// hold up a whole update.
+fn is_done(busy: &BTreeSet<Key>, failing: &BTreeMap<String, String>) -> bool {
+    !busy.iter().any(|key| matches!(key, Key::Source(_)) && !failing.contains_key(&key.to_string()))
+}
+
+/// Namespace and name of the Service of a CatalogSource.
+fn service((namespace, name): &Id) -> Id {
+    (namespace.clone(), service_name(name))
+}
+
+/// The CatalogSources that would have the same Service, by that.
+fn sharing(sources: &Sources) -> BTreeMap<Id, Vec<Sibling>> {
+    let mut sharing: BTreeMap<Id, Vec<Sibling>> = BTreeMap::new();
+    for (id, source) in sources {
+        let created = source.0.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        sharing.entry(service(id)).or_default().push(Sibling { name: id.1.clone(), created });
+    }
+    sharing
 }
 
 /// The ConfigMap that a CatalogSource names, as far as it is known.
@@ -278,4 +311,34 @@ fn is_same(known: &served::Catalogs, served: &served::Catalogs) -> bool {
         Arc::ptr_eq(&one.content, &other.content) && one.about == other.about
     };
     known.keys().eq(served.keys()) && known.values().zip(served.values()).all(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::olm::api::catalog_source::{CatalogSource, CatalogSourceSpec};
+
+    #[test]
+    fn catalogs_share_a_service_in_their_namespace_only() {
+        let ids = [("one", "a.b"), ("one", "a-b"), ("one", "c"), ("two", "a-b")];
+        let view = |name: &str| Arc::new(SourceView(Arc::new(CatalogSource::new(name, CatalogSourceSpec::default()))));
+        let sources = ids.map(|(namespace, name)| ((namespace.to_owned(), name.to_owned()), view(name)));
+        let sharing = sharing(&sources.into());
+        let names = |namespace: &str, name: &str| {
+            let same = &sharing[&service(&(namespace.to_owned(), name.to_owned()))];
+            same.iter().map(|sibling| sibling.name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let found = ids.map(|(namespace, name)| names(namespace, name));
+        assert_eq!(found, ["a-b a.b", "a-b a.b", "c", "a-b"]);
+    }
+
+    #[test]
+    fn one_object_that_cannot_be_written_does_not_hold_up_an_update() {
+        let key = |name: &str| Key::Source(("shop".to_owned(), name.to_owned()));
+        let failing = BTreeMap::from([("CatalogSource shop/a".to_owned(), "it is invalid".to_owned())]);
+        assert!(!is_done(&[key("a")].into(), &BTreeMap::new()));
+        assert!(is_done(&[key("a"), Key::Hub].into(), &failing));
+        assert!(!is_done(&[key("a"), key("b")].into(), &failing));
+        assert_eq!(failures(&failing), ["CatalogSource shop/a: it is invalid"]);
+    }
 }

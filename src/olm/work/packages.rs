@@ -15,8 +15,20 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long it is served after the process has been told to stop: API servers learn of that a little later, and ask until then.
+/// How long is answered after the process has been told to stop: clients learn of that a little later, and ask until then.
 const LINGER: Duration = Duration::from_secs(15);
+
+/// Is cancelled when nobody is answered any more after the process has been told to stop.
+pub(crate) fn lingering(stop: &CancellationToken) -> CancellationToken {
+    let (end, stop) = (CancellationToken::new(), stop.clone());
+    let ending = end.clone();
+    tokio::spawn(async move {
+        stop.cancelled().await;
+        tokio::time::sleep(LINGER).await;
+        ending.cancel();
+    });
+    end
+}
 
 /// How packages are served, from the command line.
 #[derive(Clone, Debug)]
@@ -61,19 +73,12 @@ pub(crate) fn start(
         stopping: stop.clone(),
     };
     let server = PackageServer::new(sources, clients.call.clone(), stop);
-    let (ending, stopped) = (CancellationToken::new(), stop.clone());
+    let ending = lingering(stop);
     let (serving, until) = (server.clone(), ending.clone());
     let serve = move || -> Served {
         let (server, until) = (serving.clone(), until.clone());
         Box::pin(async move { server.serve(Server::bind(listen).await?, until).await })
     };
-    let served = async move {
-        let last = async {
-            stopped.cancelled().await;
-            tokio::time::sleep(LINGER).await;
-            ending.cancel();
-        };
-        tokio::join!(again_and_again("packages", ending.clone(), serve), last);
-    };
+    let served = again_and_again("packages", ending, serve);
     Running { server, stored, ended: tokio::spawn(task::guarded("packages", stop, served)) }
 }

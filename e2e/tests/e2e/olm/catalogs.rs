@@ -149,7 +149,7 @@ async fn what_is_wrong_with_a_catalog_is_said_with_the_way_out() {
         ("no-map", json!({"sourceType": "configmap"}), "SpecInvalidError", &["configmap name unset"]),
         ("absent", json!({"sourceType": "internal", "configMap": "c"}), "ConfigMapError", &["shop/c does not exist"]),
         ("gone", grpc("catalogs/gone:v1"), "RegistryServerError", &["catalogs/gone", "404", "check repository"]),
-        ("old", grpc("catalogs/old:v1"), "RegistryServerError", &["/database/index.db", "only its own program"]),
+        ("old", grpc("catalogs/old:v1"), "RegistryServerError", &["pod old-"]),
         ("empty", grpc("catalogs/empty:v1"), "RegistryServerError", &["has no folder /configs", "catalogDir"]),
         (
             "interval",

@@ -25,7 +25,7 @@ impl World {
         self.cluster.kubectl(["apply", "-f", &file.display().to_string()]).await.unwrap();
     }
 
-    async fn kubectl(&self, arguments: &str) -> String {
+    pub(super) async fn kubectl(&self, arguments: &str) -> String {
         self.cluster.kubectl(arguments.split(' ')).await.unwrap()
     }
 }

@@ -28,6 +28,10 @@ async fn permit() -> OwnedSemaphorePermit {
     Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap()
 }
 
+async fn place() -> Result<OwnedSemaphorePermit, StoreError> {
+    Ok(permit().await)
+}
+
 /// The packages of the catalog in an image, or the error.
 async fn read(fake: &Fake, name: &str, directory: &str) -> Result<String, PullError> {
     let root = tempfile::tempdir().unwrap();
@@ -35,7 +39,7 @@ async fn read(fake: &Fake, name: &str, directory: &str) -> Result<String, PullEr
     let reference = parse(&format!("{}/{name}", fake.address())).unwrap();
     let opened = open(&Sources::default(), &reference, None).await?;
     let content = Content::of_image("a", &opened.image.named, directory);
-    let stored = image(&store, &opened, directory, Key::of(&content), permit().await).await?;
+    let stored = image(&store, &opened, directory, Key::of(&content), place()).await?;
     let names: Vec<&str> = stored.content.index.packages().map(|package| package.name()).collect();
     Ok(names.join(" "))
 }
@@ -111,4 +115,34 @@ async fn config_map_becomes_a_catalog_and_nothing_is_left_of_one_that_is_none() 
     assert!(empty.is_of_content(), "{empty}");
     // The content and the lock.
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2);
+}
+
+#[tokio::test]
+async fn image_of_ten_gigabytes_is_refused_before_it_is_pulled() {
+    let fake = Fake::start().await;
+    let image = pushed(&fake, "a/huge:1", "configs", &[]).await;
+    let mut manifest = serde_json::to_value(&image.manifest).unwrap();
+    manifest["layers"][0]["size"] = (10_u64 << 30).into();
+    fake.put("a/huge", "1", &image.media_type, manifest.to_string());
+    let error = read(&fake, "a/huge:1", "").await.unwrap_err();
+    assert!(error.is_of_content(), "it is not tried again and again");
+    let text = crate::error::chain(&error);
+    for words in ["a/huge@sha256:", "10737418240 bytes or more", "is this the right image?"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert_eq!(fake.count("GET blob"), 1, "its config");
+}
+
+#[test]
+fn full_disk_says_the_way_out_wherever_it_shows() {
+    let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+    let path = "/var/cache/olm/aside-1/files".to_owned();
+    let source = FilesError::Disk { path: path.clone(), cause: full() };
+    let of_image = PullError::from(RegistryError::Files { image: "a.example/b@sha256:1".to_owned(), source });
+    let of_index = PullError::from(StoreError::write(Path::new(&path), full()));
+    assert_eq!(of_image.to_string(), of_index.to_string());
+    for words in [path.as_str(), "make room on that volume", "--catalog-cache-size"] {
+        assert!(of_image.to_string().contains(words), "{words}: {of_image}");
+    }
+    assert!(!of_image.is_of_content(), "there may be room later");
 }

@@ -182,3 +182,23 @@ fn findings_are_kept_with_the_content() {
     let store = Store::open(root.path(), 1 << 30).unwrap();
     assert_eq!(*store.get(&key("a")).unwrap().found, found);
 }
+
+/// There is room for none, so that what nobody uses is removed at once.
+#[test]
+fn content_that_is_being_kept_is_not_removed_because_nobody_uses_it_yet() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), 0).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                store.trim();
+            }
+        });
+        let kept = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            (0..50).for_each(|_| assert_eq!(packages(&keep(&store, &key("a"), "one")), ["one"]));
+        }));
+        done.store(true, Ordering::Relaxed);
+        kept.unwrap();
+    });
+}

@@ -51,7 +51,7 @@ fn to(address: SocketAddr) -> Dial {
 
 /// A client that is connected and names its catalog by an authority.
 async fn client_of(address: SocketAddr, authority: &str) -> RegistryClient {
-    let client = RegistryClient::start(authority, to(address), Times::default());
+    let client = RegistryClient::start(authority, to(address), Arc::default(), Times::default());
     wait_for(&client, Connection::Ready).await;
     client
 }

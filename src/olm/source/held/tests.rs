@@ -96,3 +96,17 @@ fn few_subjects_are_remembered() {
         held.trouble(&pull("a:99", None).subject()).is_some() && held.trouble(&pull("a:0", None).subject()).is_none()
     );
 }
+
+#[test]
+fn registry_that_says_when_it_wants_to_be_asked_again_is_not_asked_before_but_for_an_hour_at_most() {
+    let mut held = Held::default();
+    let work = pull("a:1", None);
+    let again = |held: &Held| held.trouble(&work.subject()).unwrap().again(0.0);
+    for (wait, expected) in [(90, 90), (1, 20), (1_000_000, 3600)] {
+        let outcome = Outcome::Busy { cause: "too many requests".to_owned(), wait: Duration::from_secs(wait) };
+        held.on(&work, outcome, at(0));
+        assert_eq!(again(&held), at(expected), "{wait}");
+    }
+    held.on(&work, failed(), at(0));
+    assert_eq!(again(&held), at(80), "it does not say so any more");
+}

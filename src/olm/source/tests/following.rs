@@ -56,7 +56,45 @@ fn follower_tries_again_later_and_later() {
 #[test]
 fn follower_is_connected_to_the_address_as_well() {
     let leader = World::address("a:1");
-    let other = follower(&leader);
+    let mut other = follower(&leader);
     let decision = other.decide(1);
-    assert_eq!((decision.dial.as_deref(), decision.serve, decision.status), (Some("a:1"), Serve::Address, None));
+    assert_eq!((decision.dial.as_deref(), decision.serve, decision.status), (Some("a:1"), Serve::Nothing, None));
+    let connected = at(2);
+    let channel = Channel { address: "a:1".to_owned(), state: Connection::Ready, since: connected, error: None };
+    other.channel = Some(channel);
+    assert_eq!(other.decide(3).work, Some(Work::ReadServer { address: "a:1".to_owned(), connected }));
+    let decision = other.fail(3, "it is slow");
+    assert_eq!((decision.work, decision.next.is_some_and(|next| next >= at(13))), (None, true));
+    assert_eq!(other.load(20, "a").serve, Serve::Content);
+    // The holder may have read another content of the server that is being replaced.
+    let mut leader = leader;
+    leader.channel = other.channel.clone();
+    leader.load(21, "b");
+    other.object = leader.object.clone();
+    assert_eq!(other.decide(22).work, None);
+}
+
+/// Nobody has judged what is in it.
+#[test]
+fn follower_does_not_read_another_folder_before_the_holder_says_that_it_is_served() {
+    let mut leader = World::image("a/b:1");
+    leader.load(1, "a");
+    let mut other = follower(&leader);
+    other.load(2, "");
+    let extract_content = Some(ExtractContent { catalog_dir: "/mine".to_owned(), ..ExtractContent::default() });
+    leader.object.spec.grpc_pod_config = Some(GrpcPodConfig { extract_content, ..GrpcPodConfig::default() });
+    leader.refuse(3, "a", "it has no package");
+    other.object = leader.object.clone();
+    assert_eq!(other.decide(4).work, None);
+    // Nor does the holder lose the old one.
+    let mut next = leader.clone();
+    next.restart();
+    assert_eq!(next.decide(4).work, pull("a/b:1", Some(digest("a"))));
+    leader.restart();
+    leader.load(5, "");
+    leader.load(6, "b");
+    let said = leader.words(condition::CONTENT_LOADED).unwrap().2;
+    assert_eq!(said, format!("a/b:1@{} in \"/mine\"", digest("b")));
+    other.object = leader.object.clone();
+    assert!(matches!(other.decide(7).work, Some(Work::Pull { directory, .. }) if directory == "/mine"));
 }

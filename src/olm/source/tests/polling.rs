@@ -218,3 +218,50 @@ fn interval_shorter_than_a_second_counts_as_one() {
     let next = world.load(5, "a").next.unwrap();
     assert!(next >= at(6), "{next}");
 }
+
+/// Nobody waits for the whole interval because a process has ended in between.
+#[test]
+fn poll_is_told_once_its_content_is_served_or_was_tried_in_vain() {
+    let mut world = World::polled("a/b:1", "10m");
+    world.load(1, "a");
+    assert_eq!(world.load(1000, "b").status, None);
+    let mut other = world.clone();
+    other.restart();
+    other.load(1001, "a");
+    assert_eq!(other.step(1002).work, ask("a/b:1"), "the one before has not read it");
+    world.load(1003, "");
+    assert_eq!(world.status().latest_image_registry_poll, time(1000));
+    world.load(2000, "c");
+    world.fail(2001, "no route");
+    assert_eq!(world.status().latest_image_registry_poll, time(2000));
+}
+
+#[test]
+fn time_of_a_poll_that_is_still_to_come_does_not_count() {
+    let mut world = World::polled("a/b:1", "10m");
+    world.load(1, "a");
+    world.object.status.as_mut().unwrap().latest_image_registry_poll = time(1_000_000_000);
+    world.restart();
+    world.load(5000, "a");
+    assert_eq!(world.decide(5001).work, ask("a/b:1"), "a clock was wrong");
+    world.load(5001, "a");
+    assert_eq!(world.status().latest_image_registry_poll, time(5001));
+    // And now that of this process was.
+    let next = world.decide(900).next;
+    assert!(next.is_none_or(|next| next <= at(1650)), "{next:?}");
+}
+
+#[test]
+fn config_maps_and_servers_are_not_polled() {
+    let update_strategy = World::polled("a/b:1", "1m").object.spec.update_strategy;
+    let mut of_map = World::config_map();
+    of_map.object.spec.update_strategy = update_strategy.clone();
+    of_map.load(1, "");
+    let decision = of_map.step(100_000);
+    assert_eq!((decision.work, decision.next, decision.status), (None, None, None));
+    let mut of_server = World::address("a:50051");
+    of_server.object.spec.update_strategy = update_strategy;
+    let decision = of_server.step(100_000);
+    assert_eq!((decision.work, decision.next), (None, None));
+    assert_eq!(of_server.status().latest_image_registry_poll, None);
+}

@@ -1,6 +1,7 @@
 //! Whatever is known: no panic, nothing good is dropped, nothing is written twice, and nothing waits for ever.
 
 use super::*;
+use crate::olm::source::held::Loaded;
 use proptest::prelude::*;
 
 const IMAGES: [&str; 5] = ["", "a/b:1", "a/b:2", "a b", "a/b:1@sha256:cc"];
@@ -25,6 +26,8 @@ enum Event {
     See(Option<Read<u8>>),
     Channel(Option<Connection>),
     Sibling(Option<i64>),
+    /// Pods are known, and each image has one.
+    Pods(Option<bool>),
     Lead(bool),
     Restart,
     TryAgain,
@@ -64,12 +67,13 @@ fn event() -> impl Strategy<Value = Event> {
         2 => proptest::option::of(read).prop_map(Event::See),
         1 => proptest::option::of(connection).prop_map(Event::Channel),
         1 => proptest::option::of(-1..2_i64).prop_map(Event::Sibling),
+        1 => proptest::option::of(any::<bool>()).prop_map(Event::Pods),
         1 => any::<bool>().prop_map(Event::Lead),
         1 => Just(Event::Restart),
         1 => Just(Event::TryAgain),
         10 => (0..6_u8, 0..3_u8).prop_map(|(how, which)| Event::End(how, which)),
         3 => (0..5000_i64).prop_map(Event::Pass),
-        1 => "(a/b:1@sha256:a{64}|ConfigMap c@sha256:b{64}(: x)?|.{0,20})".prop_map(Event::Spoil),
+        1 => "(a/b:1@sha256:a{64}|server a:50051@sha256:c{64}|ConfigMap c@sha256:b{64}(: x)?|.{0,20})".prop_map(Event::Spoil),
     ]
 }
 
@@ -124,6 +128,7 @@ impl World {
             Event::Lead(leading) => self.leading = *leading,
             Event::Restart => self.restart(),
             Event::TryAgain => self.held.try_again(),
+            Event::Pods(known) => self.pods = known.map(|always| Pods { always, ..Pods::default() }),
             Event::Terminate => self.object.metadata.deletion_timestamp = time(*now),
             Event::Pass(seconds) => *now += seconds,
             Event::Spoil(message) => self.spoil(message, *now),
@@ -148,7 +153,8 @@ impl World {
         let Some(work) = self.decide(now).work else { return };
         let outcome = match (how, &work) {
             (0, _) => Outcome::Failed { cause: "no".to_owned() },
-            (1, Work::Pull { .. } | Work::ReadConfigMap { .. }) => {
+            (2, Work::Pull { .. }) if which == 2 => Outcome::OnlyServes { digest: digest(&name(which)) },
+            (1, Work::Pull { .. } | Work::ReadConfigMap { .. } | Work::ReadServer { .. }) => {
                 Outcome::Refused { content: read(&work, &name(which)), cause: "sick".to_owned() }
             }
             _ => loaded(&work, &name(which)),
@@ -160,11 +166,7 @@ impl World {
     fn check(&mut self, now: i64) {
         let before = self.held.clone();
         let decision = self.decide(now);
-        let ready = self.channel.as_ref().is_some_and(|channel| channel.state == Connection::Ready);
-        match (&before.loaded, decision.serve) {
-            (Some(_), serve) => assert!(serve == Serve::Content || serve == Serve::Address && ready, "{serve:?}"),
-            (None, serve) => assert_ne!(serve, Serve::Content),
-        }
+        assert_eq!(before.loaded.is_some(), decision.serve == Serve::Content);
         assert!(self.leading || (&decision.status, &decision.image, decision.adopt) == (&None, &None, false));
         assert!(decision.next.is_none_or(|next| next > at(now)), "it would be decided again at once");
         self.write(&decision);
@@ -174,7 +176,9 @@ impl World {
         if self.leading && decision.status.is_some() {
             let status = self.status();
             let state = status.connection_state.map(|connection| connection.last_observed_state);
-            assert!(decision.serve != Serve::Content || state == Some(Connection::Ready), "what is served is ready");
+            let of_server = matches!(&before.loaded, Some(Loaded { content: Content::Server { .. }, .. }));
+            let ready = of_server || state == Some(Connection::Ready);
+            assert!(decision.serve != Serve::Content || ready, "what is served is ready");
         }
         self.is_going_somewhere(&again);
     }
@@ -184,7 +188,10 @@ impl World {
         let spec = &self.object.spec;
         let terminating = self.object.metadata.deletion_timestamp.is_some();
         let wanted = spec.source_type == SourceType::Grpc && ["a/b:1", "a/b:2"].contains(&spec.image.as_str());
-        let free = self.siblings.is_empty() && self.object.metadata.annotations.is_none();
+        let free = self.pods.is_none()
+            && self.held.only_serves.is_none()
+            && self.siblings.is_empty()
+            && self.object.metadata.annotations.is_none();
         if self.leading && wanted && free && !terminating {
             let serves = self.serves().is_some_and(|content| content.starts_with(&format!("{}@", spec.image)));
             assert!(serves || decision.work.is_some() || decision.next.is_some(), "it waits for nothing");
@@ -227,7 +234,7 @@ proptest! {
         // From now on everything is as it should be.
         world.object.spec = World::polled("a/b:9", "1m").object.spec;
         world.object.metadata.annotations = None;
-        for event in [Event::Lead(true), Event::Version(minor), Event::Sibling(None)] {
+        for event in [Event::Lead(true), Event::Version(minor), Event::Sibling(None), Event::Pods(Some(false))] {
             world.apply(&event, &mut now);
         }
         for _ in 0..6 {

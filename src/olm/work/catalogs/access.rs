@@ -38,7 +38,7 @@ pub(super) struct Inputs {
     secrets: Vec<(Name, Arc<Read<Seen>>)>,
 }
 
-/// How the image of a catalog is reached. Nothing of it is shared with other catalogs, which may have other credentials.
+/// How the image of a catalog is reached.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
     pub sources: Sources,
@@ -99,7 +99,9 @@ impl Inputs {
         Some(Inputs { namespace, shared: shared?, secrets })
     }
 
-    pub(super) fn reach(&self) -> Result<Reach, String> {
+    /// `known`: what the process knows of registries, connections and tokens, which all catalogs share. A token is shown only for
+    /// those who have the credentials that it was given for.
+    pub(super) fn reach(&self, known: &Access) -> Result<Reach, String> {
         let shared = self.shared.as_ref().map_err(Clone::clone)?;
         let (mut credentials, mut notes) = (Keyring::default(), Vec::new());
         for (name, state) in &self.secrets {
@@ -123,7 +125,7 @@ impl Inputs {
             registry_ca: shared.registry_ca.clone(),
             egress: Some(shared.egress.clone()),
             advice: Advice::Cluster,
-            ..Access::default()
+            ..known.clone()
         };
         let policy = shared.policy.clone().of_namespace(&self.namespace);
         let sources = Sources { access, mirrors: shared.mirrors.clone(), policy };
@@ -137,6 +139,7 @@ mod tests {
     use crate::images::credentials::{Format, Login};
     use crate::olm::api::catalog_source::CatalogSourceSpec;
     use jiff::Timestamp;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A catalog `community` of the namespace `shop` that names these pull secrets.
     fn source(secrets: &[&str]) -> CatalogSource {
@@ -201,10 +204,10 @@ mod tests {
 
     #[test]
     fn credentials_come_from_the_catalog_then_its_account_then_the_default_one_then_the_cluster() {
-        let reach = World::usual().inputs(&source(&["named"])).unwrap().reach().unwrap();
+        let reach = World::usual().inputs(&source(&["named"])).unwrap().reach(&Access::default()).unwrap();
         assert_eq!(passwords(&reach), ["named", "of-account", "of-default", "global"]);
         assert_eq!(reach.notes, [""; 0]);
-        let reach = World::usual().inputs(&source(&[])).unwrap().reach().unwrap();
+        let reach = World::usual().inputs(&source(&[])).unwrap().reach(&Access::default()).unwrap();
         assert_eq!(passwords(&reach), ["of-account", "of-default", "named", "global"]);
     }
 
@@ -241,7 +244,7 @@ mod tests {
             .with(What::Secret, ("shop", "of-account"), Read::Value(Seen::Secret(Vec::new())))
             .with(What::Secret, ("shop", "of-default"), Read::Failed("no answer".to_owned()))
             .with(What::Secret, GLOBAL, Read::Absent);
-        let notes = world.inputs(&source(&["named"])).unwrap().reach().unwrap().notes;
+        let notes = world.inputs(&source(&["named"])).unwrap().reach(&Access::default()).unwrap().notes;
         assert_eq!(
             notes,
             [
@@ -265,6 +268,41 @@ mod tests {
         let world = World::usual();
         let inputs =
             Inputs::of(&source(&[]), &|name| world.0.get(name).cloned(), Some(Err("no proxy is known".to_owned())));
-        assert_eq!(inputs.unwrap().reach().unwrap_err(), "no proxy is known");
+        assert_eq!(inputs.unwrap().reach(&Access::default()).unwrap_err(), "no proxy is known");
+    }
+
+    /// A registry that wants a password. Returns its address, and counts who comes without one.
+    async fn guarded() -> (String, Arc<AtomicUsize>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, strangers) = (listener.local_addr().unwrap().to_string(), Arc::new(AtomicUsize::new(0)));
+        let counted = strangers.clone();
+        let app = axum::Router::new().fallback(move |headers: axum::http::HeaderMap| async move {
+            if headers.contains_key("authorization") {
+                let digest = format!("sha256:{}", "a".repeat(64));
+                return (axum::http::StatusCode::OK, [("docker-content-digest", digest)]);
+            }
+            counted.fetch_add(1, Ordering::SeqCst);
+            (axum::http::StatusCode::UNAUTHORIZED, [("www-authenticate", "Basic realm=\"x\"".to_owned())])
+        });
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        (address, strangers)
+    }
+
+    #[tokio::test]
+    async fn catalogs_share_what_is_known_of_a_registry_if_they_have_the_same_credentials() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (address, strangers) = guarded().await;
+        let image = crate::net::registry::source::parse(&format!("{address}/a/b:1")).unwrap();
+        let known = Access::default();
+        let mut counts = Vec::new();
+        for password in ["one", "one", "other"] {
+            let text = format!(r#"{{"auths": {{"{address}": {{"username": "u", "password": "{password}"}}}}}}"#);
+            let secret = Read::Value(Seen::Secret(vec![(Format::DockerConfigJson, text.into_bytes())]));
+            let world = World::usual().with(What::Secret, ("shop", "named"), secret);
+            let reach = world.inputs(&source(&["named"])).unwrap().reach(&known).unwrap();
+            assert!(reach.sources.digest(&image, None).await.is_ok());
+            counts.push(strangers.load(Ordering::SeqCst));
+        }
+        assert_eq!(counts, [1, 1, 2], "other credentials show nothing that was given for these");
     }
 }

@@ -2,16 +2,19 @@
 
 use super::access::{Inputs, Reach};
 use super::reading::{Done, Ended, Job, Reader};
+use super::servers::Server;
 use crate::cluster::task;
+use crate::net::registry::Access;
 use crate::net::registry::digest::Tagged;
 use crate::olm::api::catalog_source::CatalogSource;
 use crate::olm::catalog::served::{self, Served};
 use crate::olm::endpoints::Id;
 use crate::olm::packages::view;
-use crate::olm::source::content::{Subject, record};
+use crate::olm::source::content::{Content, Subject, record};
 use crate::olm::source::health::stale_since;
 use crate::olm::source::held::{Held, Outcome, Work};
-use crate::olm::source::{Serve, spec};
+use crate::olm::source::pod;
+use crate::olm::source::{Channel, Serve};
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
@@ -56,11 +59,14 @@ pub(super) struct Catalog {
     tagged: Option<Tagged>,
     inputs: Option<Inputs>,
     reach: Option<Result<Reach, String>>,
+    server: Option<Server>,
     running: Option<Running>,
     number: u64,
     /// What is not on disk, and waits until it is known how images are reached.
     waiting: Option<Work>,
     pub serve: Serve,
+    /// What is made for a pod, if one is to serve it.
+    pub pod: Option<pod::Objects>,
     /// How often another content has come.
     pub snapshots: u64,
 }
@@ -85,17 +91,29 @@ impl Catalog {
     }
 
     /// How the image is reached now. What has failed may succeed where that is another way than before.
-    pub(super) fn on_inputs(&mut self, inputs: Option<Inputs>) {
+    pub(super) fn on_inputs(&mut self, inputs: Option<Inputs>, known: &Access) {
         let Some(inputs) = inputs else { return };
         if self.inputs.as_ref() == Some(&inputs) {
             return;
         }
-        self.reach = Some(inputs.reach());
+        self.reach = Some(inputs.reach(known));
         if self.inputs.replace(inputs).is_some() {
             self.held.try_again();
             self.running.iter_mut().for_each(|running| running.outdated = true);
         }
         self.waiting = None;
+    }
+
+    /// The connection to the server that has the catalog.
+    pub(super) fn channel(&self) -> Option<Channel> {
+        self.server.as_ref().map(|server| server.client.channel())
+    }
+
+    /// Is connected to this server from now on, and to no other one.
+    pub(super) fn dial(&mut self, address: Option<&str>, start: impl FnOnce(&str) -> Server) {
+        if self.server.as_ref().map(|server| server.client.address()) != address {
+            self.server = address.map(start);
+        }
     }
 
     pub(super) fn on_end(&mut self, number: u64, done: Done, now: Timestamp) {
@@ -113,10 +131,11 @@ impl Catalog {
             self.content = Some(content);
         }
         match &outcome {
-            Outcome::Failed { cause } | Outcome::Refused { cause, .. } => {
-                tracing::warn!(catalog = %self.uid, %cause, "a catalog is not read");
+            Outcome::Failed { cause } | Outcome::Busy { cause, .. } | Outcome::Refused { cause, .. } => {
+                tracing::warn!(%cause, "a catalog is not read");
             }
             Outcome::Loaded { content, .. } => tracing::info!(%content, "a catalog is read"),
+            Outcome::OnlyServes { digest } => tracing::info!(%digest, "only a pod can serve the catalog of an image"),
             Outcome::Asked { .. } => {}
         }
         self.held.on(&running.work, outcome, now);
@@ -146,10 +165,12 @@ impl Catalog {
         let job = Job {
             namespace: id.0.clone(),
             told: is_told(source, &work),
-            work: work.clone(),
             reach: self.reach.clone(),
             tagged: self.tagged.clone(),
-            served: self.content.clone().filter(|_| leading),
+            server: self.server.as_ref().map(|server| server.client.clone()),
+            // What a server says nobody has judged for this process.
+            served: self.content.clone().filter(|_| leading || matches!(work, Work::ReadServer { .. })),
+            work: work.clone(),
         };
         let (reader, ends, id) = (shop.reader.clone(), shop.ends.clone(), id.clone());
         let working = async move {
@@ -166,20 +187,16 @@ impl Catalog {
         Some(Served { about: Arc::new(about(source)), content })
     }
 
-    /// Another server has it.
-    pub(super) fn drop_content(&mut self) {
-        self.held.drop_content();
-        self.content = None;
-    }
-
     /// Whether what the holder of the lease says is served is so here, or was tried in vain.
     pub(super) fn has_tried(&self, source: &CatalogSource) -> bool {
         let status = source.status.as_ref();
-        let told = status.and_then(|status| record(status, spec::directory(&source.spec))).filter(|it| it.served);
+        let told = status.and_then(record).filter(|it| it.served);
         let Some(told) = told else { return true };
         let held = self.held.loaded.as_ref().map(|loaded| &loaded.content);
         let has_failed = |subject: &Subject| self.held.trouble(subject).is_some();
-        held == Some(&told.content)
+        // Of a server each process reads what there is.
+        let of_server = matches!(told.content, Content::Server { .. });
+        held.is_some_and(|held| *held == told.content || of_server)
             || has_failed(&Work::read(&told.content).subject())
             || has_failed(&Subject::Image(source.spec.image.clone()))
     }
@@ -189,7 +206,7 @@ impl Catalog {
 fn is_told(source: &CatalogSource, work: &Work) -> bool {
     let Work::Pull { image, .. } = work else { return false };
     let status = source.status.as_ref();
-    let told = status.and_then(|status| record(status, spec::directory(&source.spec)));
+    let told = status.and_then(record);
     told.is_some_and(|told| Some(told.content.digest()) == image.split_once('@').map(|(_, digest)| digest))
 }
 
@@ -209,9 +226,10 @@ fn about(source: &CatalogSource) -> view::Catalog {
 
 #[cfg(test)]
 mod tests {
+    use super::super::access::Shared;
     use super::*;
+    use crate::object::read::Read;
     use crate::olm::api::catalog_source::{CatalogSourceSpec, CatalogSourceStatus, SourceType, condition};
-    use crate::olm::source::content::Content;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
     const IMAGE: &str = "a.example/b:1";
@@ -296,5 +314,67 @@ mod tests {
         assert!(!is_told(&told(&pinned("b"), "a"), &work(&pinned("b"))));
         assert!(!is_told(&told(IMAGE, "a"), &work(IMAGE)));
         assert!(!is_told(&CatalogSource::new("a", CatalogSourceSpec::default()), &work(&pinned("a"))));
+    }
+
+    #[test]
+    fn what_is_said_of_a_catalog_is_what_its_object_says() {
+        let mut source = told(IMAGE, "a");
+        source.metadata.namespace = Some("shop".to_owned());
+        source.metadata.labels = Some([("tier".to_owned(), "gold".to_owned())].into());
+        source.metadata.creation_timestamp = Some(Time("2026-03-01T00:00:00Z".parse().unwrap()));
+        source.spec.priority = -400;
+        (source.spec.display_name, source.spec.publisher) = ("Community".to_owned(), "Others".to_owned());
+        let expected = view::Catalog {
+            namespace: "shop".to_owned(),
+            name: "a".to_owned(),
+            display_name: "Community".to_owned(),
+            publisher: "Others".to_owned(),
+            labels: [("tier".to_owned(), "gold".to_owned())].into(),
+            created: "2026-03-01T00:00:00Z".parse().ok(),
+            priority: -400,
+            stale_since: None,
+        };
+        assert_eq!(about(&source), expected);
+        let message = "no route; since 2026-03-02T00:00:00Z, and a@sha256:1 is served meanwhile";
+        source.status.as_mut().unwrap().message = message.to_owned();
+        let stale_since = "2026-03-02T00:00:00Z".parse().ok();
+        assert_eq!(about(&source), view::Catalog { stale_since, ..expected });
+    }
+
+    #[test]
+    fn catalog_that_was_made_again_under_its_name_is_another_one() {
+        let source = told(IMAGE, "a");
+        let mut again = source.clone();
+        again.metadata.uid = Some("v".to_owned());
+        let catalog = Catalog::of(&source);
+        assert!(catalog.is_of(&source) && !catalog.is_of(&again));
+    }
+
+    /// All that is looked up is absent.
+    fn inputs(source: &CatalogSource, shared: Result<Arc<Shared>, String>) -> Option<Inputs> {
+        let absent = (Arc::new(Read::Absent), Timestamp::UNIX_EPOCH);
+        Inputs::of(source, &|_| Some(absent.clone()), Some(shared))
+    }
+
+    #[tokio::test]
+    async fn what_failed_is_tried_again_once_images_are_reached_in_another_way() {
+        let source = told(IMAGE, "a");
+        let work = Work::Pull { image: IMAGE.to_owned(), digest: None, directory: String::new() };
+        let failed = || Some(Outcome::Failed { cause: "no route".to_owned() });
+        let mut catalog = Catalog::of(&source);
+        catalog.on_inputs(inputs(&source, Err("no proxy is known".to_owned())), &Access::default());
+        assert_eq!(catalog.reach.as_ref().unwrap().as_ref().unwrap_err(), "no proxy is known");
+        ended(&mut catalog, &work, failed());
+        catalog.on_inputs(inputs(&source, Err("no proxy is known".to_owned())), &Access::default());
+        catalog.on_inputs(None, &Access::default());
+        assert!(catalog.held.trouble(&work.subject()).is_some(), "it is the same way");
+        catalog.on_inputs(inputs(&source, Ok(Arc::default())), &Access::default());
+        assert!(catalog.reach.as_ref().unwrap().is_ok() && catalog.held.trouble(&work.subject()).is_none());
+        // What began before has the old passwords, so that its end says nothing of the new ones.
+        let task = AbortOnDropHandle::new(tokio::spawn(async {}));
+        catalog.running = Some(Running { work: work.clone(), number: 7, outdated: false, _task: task });
+        catalog.on_inputs(inputs(&source, Err("the proxy is gone".to_owned())), &Access::default());
+        catalog.on_end(7, Done { outcome: failed(), ..Done::default() }, Timestamp::UNIX_EPOCH);
+        assert!(catalog.held.trouble(&work.subject()).is_none());
     }
 }

@@ -8,6 +8,11 @@ use crate::olm::source::health::health;
 use crate::serve::process;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A process is ready after that long whatever its catalogs do: a registry that sends one bit by bit would keep the replicas of the
+/// next release from taking the place of these.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Is asked at each scrape and by probes.
 pub(crate) struct Figures {
@@ -23,8 +28,8 @@ enum Missing {
     /// The CatalogSources are not known.
     #[default]
     All,
-    /// Some of them.
-    Some(Vec<Id>),
+    /// Some of them, and since when they are waited for.
+    Some(Vec<Id>, Instant),
     /// It has answered for all of them once.
     Nothing,
 }
@@ -43,19 +48,27 @@ impl Figures {
     }
 
     /// Catalogs that were served before and are not yet. Once there are none, the process is ready, whatever comes.
-    pub(super) fn wait_for(&self, catalogs: Vec<Id>) {
+    pub(super) fn wait_for(&self, catalogs: Vec<Id>, now: Instant) {
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(*missing, Missing::Nothing) {
-            *missing = if catalogs.is_empty() { Missing::Nothing } else { Missing::Some(catalogs) };
-        }
+        let since = match &*missing {
+            Missing::Nothing => return,
+            Missing::Some(_, since) => *since,
+            Missing::All => now,
+        };
+        *missing = if catalogs.is_empty() { Missing::Nothing } else { Missing::Some(catalogs, since) };
     }
 
     /// Whether the process answers for what it answered for before it began anew, or what is missing.
     pub(crate) fn ready(&self) -> Result<(), String> {
+        self.ready_at(Instant::now())
+    }
+
+    fn ready_at(&self, now: Instant) -> Result<(), String> {
         match &*self.missing.lock().unwrap_or_else(PoisonError::into_inner) {
             Missing::Nothing => Ok(()),
             Missing::All => Err("the CatalogSources are not known yet".to_owned()),
-            Missing::Some(all) => {
+            Missing::Some(_, since) if now.duration_since(*since) >= PATIENCE => Ok(()),
+            Missing::Some(all, _) => {
                 let names: Vec<String> = all.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
                 Err(format!("these catalogs were served before and are being read: {}", names.join(", ")))
             }
@@ -90,13 +103,26 @@ mod tests {
         let figures = Figures::new(RequestCounts::default());
         let id = |name: &str| ("olm".to_owned(), name.to_owned());
         assert!(figures.ready().unwrap_err().contains("not known yet"));
-        figures.wait_for(vec![id("a"), id("b")]);
+        let begun = Instant::now();
+        figures.wait_for(vec![id("a"), id("b")], begun);
         let missing = figures.ready().unwrap_err();
         assert!(missing.contains("olm/a, olm/b"), "{missing}");
-        figures.wait_for(Vec::new());
+        figures.wait_for(Vec::new(), begun);
         assert_eq!(figures.ready(), Ok(()));
         // A catalog of which another content is read.
-        figures.wait_for(vec![id("a")]);
+        figures.wait_for(vec![id("a")], begun);
         assert_eq!(figures.ready(), Ok(()));
+    }
+
+    #[test]
+    fn process_does_not_wait_for_ever_for_a_catalog_that_does_not_come() {
+        let figures = Figures::new(RequestCounts::default());
+        let (id, begun) = (("shop".to_owned(), "slow".to_owned()), Instant::now());
+        assert!(figures.ready_at(begun + PATIENCE).is_err(), "it does not know what there is");
+        figures.wait_for(vec![id.clone()], begun);
+        let late = begun + PATIENCE - Duration::from_secs(1);
+        figures.wait_for(vec![id], late);
+        assert!(figures.ready_at(late).is_err());
+        assert_eq!(figures.ready_at(begun + PATIENCE), Ok(()));
     }
 }

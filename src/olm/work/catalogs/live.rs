@@ -1,7 +1,10 @@
 //! What is kept current of the cluster all the time.
 
 use super::settings::Settings;
-use super::views::{ApiView, DefaultsView, HubView, OperatorView, PodView, ServiceView, SliceView, SourceView};
+use super::views::{
+    AccountView, ApiView, CatalogPodView, DefaultsView, HubView, NamespaceView, OperatorView, PodView, PolicyView,
+    ServiceView, SliceView, SourceView,
+};
 use crate::cluster::followed::{Followed, View};
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{Clients, Kind};
@@ -24,7 +27,13 @@ pub(super) struct Live {
     pub sources: Arc<Followed<SourceView>>,
     pub services: Arc<Followed<ServiceView>>,
     pub slices: Arc<Followed<SliceView>>,
+    /// Of this process.
     pub pods: Arc<Followed<PodView>>,
+    /// What is made for catalogs that pods serve.
+    pub catalog_pods: Arc<Followed<CatalogPodView>>,
+    pub accounts: Arc<Followed<AccountView>>,
+    pub policies: Arc<Followed<PolicyView>>,
+    pub namespaces: Arc<Followed<NamespaceView>>,
     pub hub: Arc<Followed<HubView>>,
     pub defaults: Arc<Followed<DefaultsView>>,
     pub packages: Arc<Followed<ApiView>>,
@@ -52,6 +61,14 @@ pub(super) fn slice_kind() -> Kind {
     Kind::known("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true)
 }
 
+pub(super) fn account_kind() -> Kind {
+    Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true)
+}
+
+pub(super) fn policy_kind() -> Kind {
+    Kind::known("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", true)
+}
+
 impl Live {
     pub(super) fn start(
         settings: &Settings,
@@ -68,6 +85,10 @@ impl Live {
             sources: follow.start(source_kind(), "", Selector::All),
             services: follow.start(service_kind(), "", labelled()),
             slices: follow.start(slice_kind(), "", labelled()),
+            catalog_pods: follow.start(Kind::pod(), "", labelled()),
+            accounts: follow.start(account_kind(), "", labelled()),
+            policies: follow.start(policy_kind(), "", labelled()),
+            namespaces: follow.start(Kind::known("", "v1", "Namespace", "namespaces", false), "", Selector::All),
             pods: follow.start(Kind::pod(), &settings.namespace, Selector::Labels(PODS.to_owned())),
             hub: follow.start(hub_kind(), "", name(operator_hub::NAME)),
             defaults: follow.start(Kind::config_map(), &settings.global_namespace, name(hub::CONFIG_MAP)),

@@ -22,6 +22,11 @@ pub(super) enum Key {
     ConfigMap(Id),
     Service(Id),
     Slice(Id),
+    Account(Id),
+    Policy(Id),
+    /// A pod to be made, by its catalog.
+    NewPod(Id),
+    Pod(Id),
     /// A default catalog, by its name.
     Default(String),
     Hub,
@@ -38,6 +43,10 @@ impl fmt::Display for Key {
             Key::ConfigMap((namespace, name)) => write!(f, "ConfigMap {namespace}/{name}"),
             Key::Service((namespace, name)) => write!(f, "Service {namespace}/{name}"),
             Key::Slice((namespace, name)) => write!(f, "EndpointSlice {namespace}/{name}"),
+            Key::Account((namespace, name)) => write!(f, "ServiceAccount {namespace}/{name}"),
+            Key::Policy((namespace, name)) => write!(f, "NetworkPolicy {namespace}/{name}"),
+            Key::NewPod((namespace, name)) => write!(f, "pod of CatalogSource {namespace}/{name}"),
+            Key::Pod((namespace, name)) => write!(f, "pod {namespace}/{name}"),
             Key::Default(name) => write!(f, "{DEFAULT}{name}"),
             Key::Hub => write!(f, "OperatorHub {}", operator_hub::NAME),
             Key::Operator(name) => write!(f, "ClusterOperator {name}"),
@@ -45,7 +54,7 @@ impl fmt::Display for Key {
     }
 }
 
-fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
+pub(super) fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
     serde_json::from_value(answer).ok()
 }
 
@@ -101,8 +110,29 @@ pub(super) async fn adopt(objects: Objects, source: Arc<CatalogSource>) -> Resul
 }
 
 pub(super) async fn write_service(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
-    let written: Option<Service> = write(&objects, &service_kind(), change).await?;
-    written.into_iter().for_each(|written| live.services.on_written(written));
+    let written: Result<Option<Service>, ApiError> = write(&objects, &service_kind(), change.clone()).await;
+    if let (Err(error), Write::Create { id, object }) = (&written, &change)
+        && error.is_already_exists()
+    {
+        clear(&objects, &service_kind(), id, object).await?;
+    }
+    written?.into_iter().for_each(|written| live.services.on_written(written));
+    Ok(())
+}
+
+/// Deletes what another program has made in its place for the same owner: with a Service go the endpoints that are kept for its
+/// selector. What belongs to nobody or to others stays, and so does what has our labels and is only not known here yet.
+async fn clear(objects: &Objects, kind: &Kind, (namespace, name): &Id, wanted: &Value) -> Result<(), ApiError> {
+    let Some(object) = objects.get(kind, namespace, name).await? else { return Ok(()) };
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let (own, uid) = (wanted.pointer("/metadata/ownerReferences/0/uid"), object.pointer("/metadata/uid"));
+    let is_ours = object.pointer("/metadata/labels").is_some_and(|labels| labels.get(label::CATALOG_SOURCE).is_some());
+    if let Some(uid) = uid.and_then(Value::as_str).filter(|_| !is_ours)
+        && owners.into_iter().flatten().any(|owner| owner.get("uid") == own)
+    {
+        tracing::info!(namespace, name, "a Service that another program has made for a catalog is replaced");
+        objects.delete(kind, namespace, name, uid).await?;
+    }
     Ok(())
 }
 
@@ -112,7 +142,11 @@ pub(super) async fn write_slice(objects: Objects, live: Live, change: Write) -> 
     Ok(())
 }
 
-async fn write<T: DeserializeOwned>(objects: &Objects, kind: &Kind, change: Write) -> Result<Option<T>, ApiError> {
+pub(super) async fn write<T: DeserializeOwned>(
+    objects: &Objects,
+    kind: &Kind,
+    change: Write,
+) -> Result<Option<T>, ApiError> {
     match change {
         Write::Create { id: (namespace, _), object } => Ok(of_answer(objects.create(kind, &namespace, &object).await?)),
         Write::Change { id: (namespace, name), patch } => {
@@ -179,4 +213,43 @@ pub(super) async fn write_operator(
     let written: ClusterOperator = objects.merge_patch_status(&operator_kind(), "", &name, &patch).await?;
     live.operators.get(&name).into_iter().for_each(|followed| followed.on_written(written.clone()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use std::sync::Mutex;
+
+    /// An API server that has this object, and what it is asked.
+    fn server(object: Value) -> (Objects, Arc<Mutex<Vec<String>>>) {
+        let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = asked.clone();
+        tokio::spawn(async move {
+            while let Some((request, respond)) = requests.next_request().await {
+                log.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+                respond.send_response(http::Response::new(Body::from(object.to_string().into_bytes())));
+            }
+        });
+        (Objects::new(kube::Client::new(service, "default"), "test", Arc::new(|| true)), asked)
+    }
+
+    #[tokio::test]
+    async fn service_that_was_made_for_the_catalog_is_replaced_and_that_of_others_is_not() {
+        let owned = |uid: &str| json!({"metadata": {"name": "a", "uid": "7", "ownerReferences": [{"uid": uid}]}});
+        let (id, path) = (("shop".to_owned(), "a".to_owned()), "/api/v1/namespaces/shop/services/a");
+        let mut ours = owned("own");
+        ours["metadata"]["labels"] = json!({label::CATALOG_SOURCE: "a"});
+        for (live, expected) in [
+            (ours, vec![format!("GET {path}")]),
+            (owned("own"), vec![format!("GET {path}"), format!("DELETE {path}")]),
+            (owned("other"), vec![format!("GET {path}")]),
+            (json!({"metadata": {"name": "a", "uid": "7"}}), vec![format!("GET {path}")]),
+        ] {
+            let (objects, asked) = server(live);
+            clear(&objects, &service_kind(), &id, &owned("own")).await.unwrap();
+            assert_eq!(*asked.lock().unwrap(), expected);
+        }
+    }
 }

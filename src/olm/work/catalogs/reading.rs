@@ -10,15 +10,21 @@ use crate::net::registry::{RegistryError, source};
 use crate::olm::catalog::served;
 use crate::olm::endpoints::Id;
 use crate::olm::net::pull::{self, PullError};
+use crate::olm::net::registry_client::RegistryClient;
+use crate::olm::net::server;
 use crate::olm::net::store::{Key, Store, StoreError, Stored};
 use crate::olm::source::content::Content;
 use crate::olm::source::health::judge;
 use crate::olm::source::held::{Outcome, Work};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::time::Duration;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Contents that are read at the same time: each takes some 60 MiB.
+/// Contents that are read from the disk at the same time: each takes some 60 MiB.
 const MOST: usize = 2;
+/// Images that come from registries at the same time, for catalogs of the global namespace and for all others: of each some 16 MiB
+/// are in memory.
+const IMAGES: usize = 2;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(super) struct Job {
     pub reach: Option<Result<Reach, String>>,
     /// What the registry said last.
     pub tagged: Option<Tagged>,
+    /// The server that the catalog names.
+    pub server: Option<RegistryClient>,
     /// The status says that this very content was served, so that it may be taken from the disk without asking for it.
     pub told: bool,
     /// What is served, if packages of it must not be lost.
@@ -55,13 +63,21 @@ pub(super) struct Ended {
 pub(super) struct Reader {
     store: Arc<Store>,
     objects: Objects,
+    global: String,
     places: Arc<Semaphore>,
+    /// A registry may take half an hour for an image, so that those of users keep none of the platform waiting.
+    global_images: Semaphore,
+    other_images: Semaphore,
 }
 
 /// A failure, by whether it is of the content.
 enum Failure {
     Passing(String),
+    /// The same, and the registry does not want to be asked before that long.
+    Busy(String, Duration),
     Lasting(Content, String),
+    /// Only a pod can serve it.
+    OnlyServes(Content),
     /// It is not known yet how images are reached.
     Waiting,
 }
@@ -72,11 +88,45 @@ impl From<RegistryError> for Failure {
     }
 }
 
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Passing(error.to_string())
+    }
+}
+
+impl Failure {
+    fn of_registry(error: &RegistryError, reach: &Reach) -> Failure {
+        let cause = explained(error, reach);
+        match error.retry_after() {
+            Some(wait) => Failure::Busy(cause, wait),
+            None => Failure::Passing(cause),
+        }
+    }
+
+    fn outcome(self) -> Option<Outcome> {
+        match self {
+            Failure::Passing(cause) => Some(Outcome::Failed { cause }),
+            Failure::Busy(cause, wait) => Some(Outcome::Busy { cause, wait }),
+            Failure::Lasting(content, cause) => Some(Outcome::Refused { content, cause }),
+            Failure::OnlyServes(content) => Some(Outcome::OnlyServes { digest: content.digest().to_owned() }),
+            Failure::Waiting => None,
+        }
+    }
+}
+
 type Read = Result<(Content, Stored), Failure>;
 
 impl Reader {
-    pub(super) fn new(store: Arc<Store>, objects: Objects) -> Reader {
-        Reader { store, objects, places: Arc::new(Semaphore::new(MOST)) }
+    /// `global`: the namespace whose catalogs are visible in all others.
+    pub(super) fn new(store: Arc<Store>, objects: Objects, global: &str) -> Reader {
+        Reader {
+            store,
+            objects,
+            global: global.to_owned(),
+            places: Arc::new(Semaphore::new(MOST)),
+            global_images: Semaphore::new(IMAGES),
+            other_images: Semaphore::new(IMAGES),
+        }
     }
 
     pub(super) async fn perform(&self, job: Job) -> Done {
@@ -84,14 +134,12 @@ impl Reader {
             Work::Ask { image } => return self.ask(&job, image).await,
             Work::Pull { image, digest, directory } => self.pull(&job, (image, digest.as_deref(), directory)).await,
             Work::ReadConfigMap { name, digest } => self.config_map(&job, name, digest).await,
+            Work::ReadServer { address, .. } => self.server(&job, address).await,
+            Work::TakeKept { address, digest } => self.kept(address, digest).await,
         };
         match read {
             Ok((content, stored)) => judged(&job, content, stored),
-            Err(Failure::Passing(cause)) => Done { outcome: Some(Outcome::Failed { cause }), ..Done::default() },
-            Err(Failure::Lasting(content, cause)) => {
-                Done { outcome: Some(Outcome::Refused { content, cause }), ..Done::default() }
-            }
-            Err(Failure::Waiting) => Done::default(),
+            Err(failure) => Done { outcome: failure.outcome(), ..Done::default() },
         }
     }
 
@@ -100,17 +148,14 @@ impl Reader {
             let reach = reach(job)?;
             let image = source::parse(image)?;
             let asked = reach.sources.digest(&image, job.tagged.as_ref()).await;
-            asked.map_err(|error| Failure::Passing(explained(&error, reach)))
+            asked.map_err(|error| Failure::of_registry(&error, reach))
         };
         match asked.await {
             Ok(tagged) => {
                 let outcome = Some(Outcome::Asked { digest: tagged.digest.clone() });
                 Done { outcome, tagged: Some(tagged), ..Done::default() }
             }
-            Err(Failure::Passing(cause) | Failure::Lasting(_, cause)) => {
-                Done { outcome: Some(Outcome::Failed { cause }), ..Done::default() }
-            }
-            Err(Failure::Waiting) => Done::default(),
+            Err(failure) => Done { outcome: failure.outcome(), ..Done::default() },
         }
     }
 
@@ -125,7 +170,7 @@ impl Reader {
         }
         let reach = reach(job)?;
         let opened = pull::open(&reach.sources, &reference, digest).await;
-        let opened = opened.map_err(|error| Failure::Passing(explained(&error, reach)))?;
+        let opened = opened.map_err(|error| Failure::of_registry(&error, reach))?;
         let content = Content::of_image(image, &opened.image.named, directory);
         let key = Key::of(&content);
         let reading = self.store.reading(&key);
@@ -134,8 +179,8 @@ impl Reader {
         if let Some(stored) = pull::stored(&self.store, &key).await {
             return Ok((content, stored));
         }
-        let permit = self.place().await?;
-        let read = pull::image(&self.store, &opened, directory, key, permit).await;
+        let _image = self.images(&job.namespace).acquire().await.map_err(|error| stopped(&error))?;
+        let read = pull::image(&self.store, &opened, directory, key, self.place()).await;
         heap::give_back();
         finished(content, read, Some(reach))
     }
@@ -162,11 +207,34 @@ impl Reader {
         finished(content, read, None)
     }
 
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let place = self.places.clone().acquire_owned().await;
-        // It is never closed.
-        place.map_err(|error| Failure::Passing(StoreError::Stopped(error.to_string()).to_string()))
+    async fn server(&self, job: &Job, address: &str) -> Read {
+        let Some(client) = job.server.as_ref().filter(|client| client.address() == address) else {
+            return Err(Failure::Passing(format!("the server at {address} is not the one of the catalog any more")));
+        };
+        let read = server::read(&self.store, client, &self.places).await;
+        heap::give_back();
+        read.map_err(|error| Failure::Passing(chain(&error)))
     }
+
+    async fn kept(&self, address: &str, digest: &str) -> Read {
+        let content = Content::Server { address: address.to_owned(), digest: digest.to_owned() };
+        let stored = pull::stored(&self.store, &Key::of(&content)).await;
+        let stored = stored.ok_or_else(|| Failure::Passing(format!("{content} is not on this disk any more")))?;
+        Ok((content, stored))
+    }
+
+    async fn place(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        self.places.clone().acquire_owned().await.map_err(|error| stopped(&error))
+    }
+
+    fn images(&self, namespace: &str) -> &Semaphore {
+        if namespace == self.global { &self.global_images } else { &self.other_images }
+    }
+}
+
+/// Never: no semaphore is closed.
+fn stopped(error: &AcquireError) -> StoreError {
+    StoreError::Stopped(error.to_string())
 }
 
 fn reach(job: &Job) -> Result<&Reach, Failure> {
@@ -180,11 +248,12 @@ fn reach(job: &Job) -> Result<&Reach, Failure> {
 fn finished(content: Content, read: Result<Stored, PullError>, reach: Option<&Reach>) -> Read {
     match (read, reach) {
         (Ok(stored), _) => Ok((content, stored)),
+        (Err(error), _) if error.only_serves() => Err(Failure::OnlyServes(content)),
         (Err(error), _) if error.is_of_content() => {
             let cause = format!("{content}: {}", chain(&error));
             Err(Failure::Lasting(content, cause))
         }
-        (Err(PullError::Registry(error)), Some(reach)) => Err(Failure::Passing(explained(&error, reach))),
+        (Err(PullError::Registry(error)), Some(reach)) => Err(Failure::of_registry(&error, reach)),
         (Err(error), _) => Err(Failure::Passing(chain(&error))),
     }
 }
@@ -211,3 +280,6 @@ fn judged(job: &Job, content: Content, stored: Stored) -> Done {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,8 @@ use super::views::SourceView;
 use crate::cluster::Objects;
 use crate::cluster::writer::Writer;
 use crate::olm::catalog::served;
-use crate::olm::endpoints::{self, Exposed, Id, Ports, Seen, Write};
+use crate::olm::endpoints::{self, Exposed, Id, Ports, Seen};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl Services {
     /// Writes what differs.
     pub(super) fn bring(
         &mut self,
-        sources: &BTreeMap<Id, Arc<SourceView>>,
+        (sources, of_pods): (&BTreeMap<Id, Arc<SourceView>>, &BTreeMap<Id, Value>),
         settings: &Settings,
         (objects, live): (&Objects, &Live),
         writer: &Arc<Writer<Key>>,
@@ -59,7 +60,10 @@ impl Services {
         else {
             return;
         };
-        let exposed: Vec<Exposed> = sources.values().filter_map(|source| Exposed::of(&source.0)).collect();
+        let exposed = |(id, source): (&Id, &Arc<SourceView>)| {
+            Some(Exposed { pod: of_pods.get(id).cloned(), ..Exposed::of(&source.0)? })
+        };
+        let exposed: Vec<Exposed> = sources.iter().filter_map(exposed).collect();
         let services: BTreeMap<Id, Seen> = services.into_iter().map(|(id, view)| (id, view.0.clone())).collect();
         let slices: BTreeMap<Id, Seen> = slices.into_iter().map(|(id, view)| (id, view.0.clone())).collect();
         let without = self.given.give(&exposed, &services, &settings.ports);
@@ -78,17 +82,11 @@ impl Services {
         let writes = endpoints::writes(&exposed, &self.given, &addresses, &services, &slices);
         for change in writes.services {
             let write = write_service(objects.clone(), live.clone(), change.clone());
-            writer.begin(Key::Service(id(&change)), seen, Duration::ZERO, write);
+            writer.begin(Key::Service(change.id().clone()), seen, Duration::ZERO, write);
         }
         for change in writes.slices {
             let write = write_slice(objects.clone(), live.clone(), change.clone());
-            writer.begin(Key::Slice(id(&change)), seen, Duration::ZERO, write);
+            writer.begin(Key::Slice(change.id().clone()), seen, Duration::ZERO, write);
         }
-    }
-}
-
-fn id(change: &Write) -> Id {
-    match change {
-        Write::Create { id, .. } | Write::Change { id, .. } | Write::Delete { id, .. } => id.clone(),
     }
 }

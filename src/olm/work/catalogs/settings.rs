@@ -16,6 +16,18 @@ pub(crate) struct Settings {
     /// Of which each catalog gets one.
     pub ports: RangeInclusive<u16>,
     pub operators: Operators,
+    pub pods: PodSettings,
+}
+
+/// How catalogs are served by pods.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodSettings {
+    /// Each catalog of an image is.
+    pub always: bool,
+    /// Pods have a user of our own.
+    pub set_user: bool,
+    /// The image of this process.
+    pub server_image: String,
 }
 
 /// Names of the ClusterOperators that are reported; empty for none.

@@ -101,3 +101,19 @@ async fn ask(client: &Client) -> Result<KubeVersion, Refusal> {
         Err(_) => Err(Refusal::Silent),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_that_was_known_outlasts_an_answer_that_says_none() {
+        let (known, version) = (Mutex::new(None), |minor: &str| Ok(KubeVersion::of("1", minor, "").unwrap()));
+        assert!(tell(&known, Err("it refuses".to_owned())), "why there is none is said");
+        assert!(!tell(&known, Err("it refuses".to_owned())));
+        assert!(tell(&known, version("35")) && !tell(&known, version("35")));
+        assert!(!tell(&known, Err("it refuses".to_owned())));
+        assert_eq!(*known.lock().unwrap(), Some(version("35")));
+        assert!(tell(&known, version("36")));
+    }
+}

@@ -1,13 +1,19 @@
 //! What is kept of the objects that are followed.
 
 use crate::cluster::followed::View;
+use crate::error::{CAUSE, shortened};
 use crate::object::cluster_operator::ClusterOperator;
 use crate::olm::api::catalog_source::CatalogSource;
+use crate::olm::api::keys::label;
 use crate::olm::api::operator_hub::OperatorHub;
 use crate::olm::endpoints::Seen;
+use crate::olm::servers::{Endpoints, endpoints};
+use crate::olm::source::pod::decide::PodSeen;
+use crate::olm::source::pod::{self, images};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -15,6 +21,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// On namespaces: which pod security is enforced.
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce";
 
 fn version(metadata: &ObjectMeta) -> &str {
     metadata.resource_version.as_deref().unwrap_or_default()
@@ -148,13 +157,14 @@ impl View for ServiceView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SliceView(pub Seen);
+pub(super) struct SliceView(pub Seen, pub Endpoints);
 
 impl View for SliceView {
     type Object = EndpointSlice;
 
     fn of(object: EndpointSlice) -> Self {
-        SliceView(seen(object.metadata.clone(), None, json!(object)))
+        let endpoints = endpoints(&object);
+        SliceView(seen(object.metadata.clone(), None, json!(object)), endpoints)
     }
 
     fn version(&self) -> &str {
@@ -168,6 +178,133 @@ fn seen(metadata: ObjectMeta, target: Option<u16>, mut object: Value) -> Seen {
     }
     let (uid, version) = (metadata.uid.unwrap_or_default(), metadata.resource_version.unwrap_or_default());
     Seen { uid, version, target, object }
+}
+
+/// An account or policy of the pod of a catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AccountView(pub Seen);
+
+impl View for AccountView {
+    type Object = ServiceAccount;
+
+    fn of(object: ServiceAccount) -> Self {
+        AccountView(seen(object.metadata.clone(), None, json!(object)))
+    }
+
+    fn version(&self) -> &str {
+        &self.0.version
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PolicyView(pub Seen);
+
+impl View for PolicyView {
+    type Object = NetworkPolicy;
+
+    fn of(object: NetworkPolicy) -> Self {
+        PolicyView(seen(object.metadata.clone(), None, json!(object)))
+    }
+
+    fn version(&self) -> &str {
+        &self.0.version
+    }
+}
+
+/// What a namespace enforces of pod security.
+#[derive(Clone, Debug)]
+pub(super) struct NamespaceView {
+    version: String,
+    pub enforced: Option<String>,
+}
+
+/// Whatever else changes is nothing new.
+impl PartialEq for NamespaceView {
+    fn eq(&self, other: &Self) -> bool {
+        self.enforced == other.enforced
+    }
+}
+
+impl View for NamespaceView {
+    type Object = Namespace;
+
+    fn of(object: Namespace) -> Self {
+        let labels = object.metadata.labels.as_ref();
+        let enforced = labels.and_then(|labels| labels.get(ENFORCED).cloned());
+        NamespaceView { version: version(&object.metadata).to_owned(), enforced }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// A pod that serves a catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CatalogPodView {
+    version: String,
+    /// uid of its CatalogSource.
+    pub owner: String,
+    pub addresses: Vec<IpAddr>,
+    pub seen: PodSeen,
+}
+
+impl View for CatalogPodView {
+    type Object = Pod;
+
+    fn of(object: Pod) -> Self {
+        let version = version(&object.metadata).to_owned();
+        let owners = object.metadata.owner_references.iter().flatten();
+        let owner = owners.filter(|owner| owner.kind == "CatalogSource").map(|owner| owner.uid.clone()).next();
+        let ips = object.status.iter().flat_map(|status| status.pod_ips.iter().flatten());
+        let addresses = ips.filter_map(|address| address.ip.parse().ok()).collect();
+        CatalogPodView { version, owner: owner.unwrap_or_default(), addresses, seen: pod_seen(&object) }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+fn pod_seen(pod: &Pod) -> PodSeen {
+    let metadata = &pod.metadata;
+    let label = |key: &str| metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
+    let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
+    let status = pod.status.clone().unwrap_or_default();
+    let holds = |type_: &str| {
+        status.conditions.iter().flatten().any(|condition| condition.type_ == type_ && condition.status == "True")
+    };
+    let object = json!(pod);
+    PodSeen {
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        hash: label(label::POD_SPEC_HASH),
+        images: images(&object).into_iter().map(|(name, image)| (name.to_owned(), image.to_owned())).collect(),
+        only_serves: annotation(pod::ONLY_SERVES).and_then(|_| annotation(pod::IMAGE)),
+        in_use: !label(label::CATALOG_SOURCE).is_empty(),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
+        terminating: metadata.deletion_timestamp.is_some(),
+        ready: holds("Ready") && metadata.deletion_timestamp.is_none(),
+        ended: matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")),
+        disrupted: holds("DisruptionTarget"),
+        problem: waits_for(pod),
+        reached: false,
+    }
+}
+
+/// What a container waits for, or why the pod is on no node.
+fn waits_for(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let mut waiting = containers.filter_map(|it| it.state.as_ref()?.waiting.as_ref());
+    let told = waiting.find(|it| !matches!(it.reason.as_deref(), Some("PodInitializing" | "ContainerCreating")));
+    if let Some(told) = told {
+        let parts = [told.reason.as_deref(), told.message.as_deref()];
+        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
+        return Some(shortened(&text, CAUSE).into_owned());
+    }
+    let scheduled = status.conditions.iter().flatten().find(|it| it.type_ == "PodScheduled" && it.status == "False");
+    scheduled.and_then(|it| it.message.as_deref()).map(|text| shortened(text, CAUSE).into_owned())
 }
 
 /// A pod of this process.
