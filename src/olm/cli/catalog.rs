@@ -41,12 +41,14 @@ pub(crate) enum CatalogCommand {
 /// is not served, and all others are. Each fault is told with its file, the line and the blob, and what to do about it.
 #[derive(Args, Debug)]
 pub(crate) struct ValidateArgs {
-    /// The folder of the catalog, or one file
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
+    /// Folder or image of the catalog, or one file
+    #[arg(value_name = "DIR|IMAGE")]
+    pub catalog: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+    #[command(flatten)]
+    pub source: ImageSource,
 }
 
 /// Show the packages of a catalog, or one of them
@@ -55,14 +57,16 @@ pub(crate) struct ValidateArgs {
 /// each version replaces, skips and requires. Packages with faults are left out: cvo catalog validate tells what is wrong with them.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// The folder of the catalog, or one file
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
+    /// Folder or image of the catalog, or one file
+    #[arg(value_name = "DIR|IMAGE")]
+    pub catalog: String,
     #[arg(value_name = "PACKAGE")]
     pub package: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+    #[command(flatten)]
+    pub source: ImageSource,
 }
 
 /// Write catalogs and bundles as one stream of blobs
@@ -236,8 +240,8 @@ pub(crate) enum Output {
 
 pub(crate) async fn run(command: &CatalogCommand, stop: CancellationToken) -> anyhow::Result<Exit> {
     match command {
-        CatalogCommand::Validate(args) => validate::run(args),
-        CatalogCommand::Show(args) => show::run(args),
+        CatalogCommand::Validate(args) => validate::run(args).await,
+        CatalogCommand::Show(args) => show::run(args).await,
         CatalogCommand::Render(args) => render::run(args).await,
         CatalogCommand::Add(args) => add::run(args).await,
         CatalogCommand::Graph(args) => graph::run(args).await,

@@ -9,12 +9,13 @@ use crate::cli::release::{ImageSource, pull_spec};
 use crate::net::registry::image::{self, Image, Start, Top};
 use crate::net::registry::layer::{self, Packing};
 use crate::net::registry::parse_reference;
+use crate::olm::cli::input;
 use crate::olm::net::pull::{CONFIGS, CONFIGS_LABEL};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where our own program is in an image.
 const PROGRAM: &str = "/usr/bin/cvo";
@@ -31,9 +32,9 @@ const OF_DATA: &str = "amd64";
 /// whoever runs it as a pod. A catalog with faults is not built. Prints one line: <digest> <image>.
 #[derive(Args, Debug)]
 pub(crate) struct BuildArgs {
-    /// The folder of the catalog
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
+    /// Folder or image of the catalog
+    #[arg(value_name = "DIR|IMAGE")]
+    pub catalog: String,
     #[command(flatten)]
     pub target: ImageTarget,
     /// Let containers of the image serve the catalog: cvo catalog serve /configs
@@ -59,7 +60,8 @@ pub(crate) struct BuildArgs {
 }
 
 pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
-    let catalog = super::read(&args.dir)?;
+    let given = input::catalog(&args.catalog, &args.source).await?;
+    let catalog = super::read(&given.folder)?;
     if catalog.fault_count > 0 {
         remark(validate::text(&catalog, &layout::page()).trim_end());
         if !args.with_faults {
@@ -81,7 +83,7 @@ pub(super) async fn run(args: &BuildArgs) -> anyhow::Result<Exit> {
             Some((repository, image))
         }
     };
-    let built = built(args, base.as_ref().map(|(_, image)| image), &labels, created)?;
+    let built = built(args, &given.folder, base.as_ref().map(|(_, image)| image), &labels, created)?;
     args.target.put(built, &access, base.as_ref().map(|(repository, _)| repository)).await?;
     Ok(Exit::Success)
 }
@@ -99,12 +101,13 @@ fn labels(given: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
 /// The program in a layer of its own, which all catalogs share.
 fn built(
     args: &BuildArgs,
+    dir: &Path,
     base: Option<&Image>,
     labels: &BTreeMap<String, String>,
     created: Timestamp,
 ) -> anyhow::Result<Built> {
     let mtime = u64::try_from(created.as_second()).unwrap_or(0);
-    let configs = layer::write(&folder(&args.dir, CONFIGS)?, mtime, Packing::USUAL)?;
+    let configs = layer::write(&folder(dir, CONFIGS)?, mtime, Packing::USUAL)?;
     let serve = || [PROGRAM, "catalog", "serve", CONFIGS].map(str::to_owned).to_vec();
     if let Some(base) = base {
         let entrypoint = if args.serve { serve() } else { args.entrypoint.clone() };

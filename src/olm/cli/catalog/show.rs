@@ -7,15 +7,17 @@ use crate::cli::layout::{self, Cell, Colour, Page, clean};
 use crate::cli::output::{print, remark};
 use crate::olm::catalog::builder::Catalog;
 use crate::olm::catalog::index::{Api, Bundle, Channel, Entry, Package};
+use crate::olm::cli::input;
 use anyhow::bail;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
-    let catalog = super::read(&args.dir)?;
+pub(super) async fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
+    let given = input::catalog(&args.catalog, &args.source).await?;
+    let catalog = super::read(&given.folder)?;
     let packages: Vec<Package<'_>> = match &args.package {
-        Some(name) => vec![find(&catalog, name, &args.dir.display().to_string())?],
+        Some(name) => vec![find(&catalog, name, &args.catalog)?],
         None => catalog.index.packages().collect(),
     };
     let page = layout::page();
@@ -27,7 +29,7 @@ pub(super) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
         (Output::Text, false) => print(&list(&packages, &page))?,
         (Output::Text, true) => print(&packages.iter().map(|it| text(*it, &page)).collect::<String>())?,
     }
-    remark_of_sick(&catalog, &args.dir.display().to_string()).into_iter().for_each(|text| remark(&text));
+    remark_of_sick(&catalog, &args.catalog).into_iter().for_each(|text| remark(&text));
     Ok(Exit::Success)
 }
 

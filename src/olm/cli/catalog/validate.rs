@@ -6,11 +6,13 @@ use crate::cli::layout::{self, Colour, Page, clean};
 use crate::cli::output::print;
 use crate::olm::catalog::builder::Catalog;
 use crate::olm::catalog::fault::Fault;
+use crate::olm::cli::input;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<Exit> {
-    let catalog = super::read(&args.dir)?;
+pub(super) async fn run(args: &ValidateArgs) -> anyhow::Result<Exit> {
+    let given = input::catalog(&args.catalog, &args.source).await?;
+    let catalog = super::read(&given.folder)?;
     match args.output {
         Output::Text => print(&text(&catalog, &layout::page()))?,
         Output::Json => print(&(serde_json::to_string_pretty(&Verdict::of(&catalog))? + "\n"))?,

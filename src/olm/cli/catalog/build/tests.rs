@@ -8,7 +8,6 @@ use crate::net::registry::tests::Fake;
 use clap::Parser;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +63,11 @@ async fn same_files_give_the_same_digest_and_the_image_is_read_as_a_catalog() {
     assert_eq!(cvo(&["diff", one.path().to_str().unwrap(), &path("one")]).await.unwrap(), Exit::Success);
     assert_eq!(cvo(&["graph", &path("one"), "a"]).await.unwrap(), Exit::Success);
     assert_eq!(cvo(&["lint", &path("one")]).await.unwrap(), Exit::Success);
+    assert_eq!(cvo(&["validate", &path("one")]).await.unwrap(), Exit::Success);
+    assert_eq!(cvo(&["show", &path("one"), "a"]).await.unwrap(), Exit::Success);
+    assert_eq!(cvo(&["render", &path("one")]).await.unwrap(), Exit::Success);
+    assert_eq!(cvo(&["build", &path("one"), "-o", &path("three"), "--label=a=b"]).await.unwrap(), Exit::Success);
+    assert_eq!(image_in(&out.path().join("three")).await.0, second, "built of an image");
 }
 
 #[tokio::test]
