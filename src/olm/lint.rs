@@ -118,17 +118,10 @@ fn range(package: Package<'_>, channel: Channel<'_>, entry: Entry<'_>) -> Option
     if !VersionRange::parse(range).ok()?.contains(&version) {
         return None;
     }
-    Some(Remark {
-        schema: CHANNEL,
-        package: package.name().to_owned(),
-        name: channel.name().to_owned(),
-        weight: Weight::Warning,
-        check: Check::UpdateEdge,
-        message: format!(
-            "the skipRange {range:?} of {} contains its own version {version}: end it with <{version}",
-            entry.name()
-        ),
-    })
+    let name = entry.name();
+    let message =
+        format!("the skipRange {range:?} of {name} contains its own version {version}: end it with <{version}");
+    Some(of_channel(package, channel, message))
 }
 
 /// Versions that nobody is updated from, because whatever follows them is skipped itself.
@@ -136,16 +129,22 @@ fn stuck(package: Package<'_>, channel: Channel<'_>) -> Option<Remark> {
     let version = |entry: &Entry<'_>| entry.bundle().and_then(|bundle| bundle.version().parse().ok());
     let is_stuck = |entry: &Entry<'_>| next(channel, entry.name(), version(entry).as_ref()) == Next::NoWay;
     let stuck = names(channel.entries().filter(is_stuck).map(Entry::name));
-    (!stuck.is_empty()).then(|| Remark {
+    let message = format!(
+        "who has {stuck} is not updated any more, because what replaces or skips that is skipped itself: let the head skip it as well"
+    );
+    (!stuck.is_empty()).then(|| of_channel(package, channel, message))
+}
+
+/// A warning about the ways from version to version in a channel.
+fn of_channel(package: Package<'_>, channel: Channel<'_>, message: String) -> Remark {
+    Remark {
         schema: CHANNEL,
         package: package.name().to_owned(),
         name: channel.name().to_owned(),
         weight: Weight::Warning,
         check: Check::UpdateEdge,
-        message: format!(
-            "who has {stuck} is not updated any more, because what replaces or skips that is skipped itself: let the head skip it as well"
-        ),
-    })
+        message,
+    }
 }
 
 /// What is installed without asking for anything else is deprecated.

@@ -52,13 +52,14 @@ pub(crate) struct Running {
     pub ended: JoinHandle<()>,
 }
 
-/// Serves the packages of these catalogs until some time after `stop`.
+/// Serves the packages of these catalogs until `end`, which comes some time after `stop` ([`lingering`]).
 pub(crate) fn start(
     settings: Settings,
     catalogs: watch::Receiver<Arc<Catalogs>>,
     clients: &Clients,
     kinds: &Arc<Kinds>,
     stop: &CancellationToken,
+    end: CancellationToken,
 ) -> Running {
     let Settings { listen, flags, global, identity } = settings;
     let certificate::Followed { stored, key } = certificate::follow(&identity, clients, kinds, stop);
@@ -73,12 +74,11 @@ pub(crate) fn start(
         stopping: stop.clone(),
     };
     let server = PackageServer::new(sources, clients.call.clone(), stop);
-    let ending = lingering(stop);
-    let (serving, until) = (server.clone(), ending.clone());
+    let (serving, until) = (server.clone(), end.clone());
     let serve = move || -> Served {
         let (server, until) = (serving.clone(), until.clone());
         Box::pin(async move { server.serve(Server::bind(listen).await?, until).await })
     };
-    let served = again_and_again("packages", ending, serve);
+    let served = again_and_again("packages", end, serve);
     Running { server, stored, ended: tokio::spawn(task::guarded("packages", stop, served)) }
 }
