@@ -30,6 +30,10 @@ pub(super) async fn of_the_release(scenario: &Scenario, who: &Administrator) {
     assert!(cause.contains("An update is in progress"), "{cause}");
     let line = "adm upgrade --to 1.0.4 --allow-upgrade-with-warnings";
     who.run(oc(line).asks("1.0.4", &patch.image).says(&bypassed)).await;
+    // Until it is handed over, 1.0.1 could still be completed.
+    let handed_over =
+        |object: &ClusterVersion| object.status.as_ref().is_some_and(|status| status.desired.image == patch.image);
+    scenario.cluster.until("1.0.4 to be handed over", handed_over).await.unwrap();
     scenario.cluster.simulation.release("beta");
     let object = scenario.cluster.completed(patch).await.unwrap();
     use HistoryState::{Completed, Partial};
