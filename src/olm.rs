@@ -17,8 +17,11 @@ pub(crate) mod names;
 pub(crate) mod net;
 pub(crate) mod packages;
 pub(crate) mod registry;
+#[cfg_attr(not(test), expect(dead_code, reason = "the loop over Subscriptions uses the rest"))]
+pub(crate) mod resolve;
 pub(crate) mod serve;
 pub(crate) mod servers;
+pub(crate) mod solve;
 pub(crate) mod source;
 pub(crate) mod version_range;
 pub(crate) mod work;
