@@ -198,4 +198,4 @@ impl Bundle {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
