@@ -16,6 +16,7 @@ pub(crate) mod metrics;
 pub(crate) mod names;
 pub(crate) mod net;
 pub(crate) mod packages;
+pub(crate) mod planned;
 pub(crate) mod registry;
 pub(crate) mod serve;
 pub(crate) mod servers;
