@@ -186,7 +186,7 @@ impl CatalogController {
         };
         self.watched.want(names);
         let (shared, version) = (self.shared.known(&self.watched), self.version.known());
-        let pods = pods::Known::of(&self.live);
+        let (pods, failing) = (pods::Known::of(&self.live), self.writer.failures());
         let (mut next, sharing): (Option<Timestamp>, _) = (None, sharing(sources));
         for (id, source) in sources {
             let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
@@ -204,6 +204,7 @@ impl CatalogController {
                 config_map: config_map.as_ref(),
                 channel: channel.as_ref(),
                 pods: pods.as_ref(),
+                service: failing.get(&Key::Service(service(id)).to_string()).map(String::as_str),
             };
             let check = |image: &str| parse(image).map(drop).map_err(|error| error.to_string());
             let decision = decide(&facts, &check, now);
