@@ -218,7 +218,9 @@ impl CatalogController {
         let Decision { image, status, adopt: adopts, work, pod, pod_writes, serve, dial, next: _ } = decision;
         if let Some(catalog) = self.catalogs.get_mut(id) {
             catalog.serve = serve;
-            let start = |address: &str| Server::start(address, &self.clients, &self.changed, &self.workshop.stop);
+            let proxies = &self.settings.proxies;
+            let start =
+                |address: &str| Server::start(address, proxies, &self.clients, &self.changed, &self.workshop.stop);
             catalog.dial(dial.as_deref(), start);
             if leading {
                 pods::begin(id, pod.as_ref(), pod_writes, (&self.objects, &self.live), &self.writer, at);
