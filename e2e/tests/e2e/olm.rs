@@ -7,11 +7,13 @@ mod kills;
 mod node;
 mod packages;
 mod pages;
+mod plain;
 mod plan;
 mod pods;
 mod polls;
 mod servers;
 mod templates;
+mod wakeups;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
