@@ -17,6 +17,7 @@ pub(crate) mod names;
 pub(crate) mod net;
 pub(crate) mod packages;
 pub(crate) mod permissions;
+pub(crate) mod planned;
 pub(crate) mod registry;
 #[cfg_attr(not(test), expect(dead_code, reason = "the loop over Subscriptions uses the rest"))]
 pub(crate) mod resolve;

@@ -15,7 +15,7 @@ use crate::olm::registry::authority::{Key, find};
 use crate::serve::places::Places;
 use crate::serve::{ServeError, listen};
 use calls::{Calls, Target};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -95,6 +95,14 @@ struct Open {
     listening: JoinHandle<()>,
 }
 
+/// The ports of catalogs.
+#[derive(Default)]
+struct Opened {
+    ports: BTreeMap<u16, Open>,
+    /// Those that cannot be opened, which was told.
+    refused: BTreeSet<u16>,
+}
+
 impl Server {
     /// Binds the shared port. The ports of catalogs are of the same address.
     pub(crate) async fn bind(address: SocketAddr, limits: Limits) -> Result<Self, ServeError> {
@@ -118,10 +126,10 @@ impl Server {
     ) {
         let shared = Shared::new(catalogs.clone(), self.limits);
         tokio::spawn(shared.clone().accept(self.listener, Target::Named, stop.clone()));
-        let mut open = BTreeMap::new();
+        let mut opened = Opened::default();
         loop {
             let wanted = wanted(&catalogs.borrow_and_update(), &ports.borrow_and_update());
-            let complete = shared.open(&mut open, wanted, self.address, &stop).await;
+            let complete = shared.open(&mut opened, wanted, self.address, &stop).await;
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = changed(&mut catalogs) => {}
@@ -174,7 +182,7 @@ impl Shared {
     /// Opens and closes ports so that those are open that are wanted. Returns whether they are.
     async fn open(
         &self,
-        open: &mut BTreeMap<u16, Open>,
+        Opened { ports: open, refused }: &mut Opened,
         wanted: BTreeMap<u16, Key>,
         address: SocketAddr,
         stop: &CancellationToken,
@@ -187,6 +195,7 @@ impl Shared {
             let _ = port.listening.await;
         }
         let mut complete = true;
+        refused.retain(|port| wanted.contains_key(port));
         for (port, key) in wanted {
             if open.contains_key(&port) {
                 continue;
@@ -195,11 +204,14 @@ impl Shared {
                 Ok(listener) => listener,
                 Err(error) => {
                     let (namespace, name) = &key;
-                    tracing::warn!(namespace, name, %error, "cannot serve a catalog on its own port; it is tried again");
+                    if refused.insert(port) {
+                        tracing::warn!(namespace, name, %error, "cannot serve a catalog on its own port; it is tried again");
+                    }
                     complete = false;
                     continue;
                 }
             };
+            refused.remove(&port);
             let stop = stop.child_token();
             let target = Target::Own(Arc::new(key.clone()));
             let listening = tokio::spawn(self.clone().accept(listener, target, stop.clone()));
