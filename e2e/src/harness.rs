@@ -32,6 +32,7 @@ mod toolbox;
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -180,9 +181,20 @@ impl Cluster {
         format!("127.0.0.1:{}", self.site.ports().registry)
     }
 
-    /// `address:port` of the same registry for pods of a node, by TLS with a certificate of the cluster's authority.
+    /// `address:port` of the same registry for pods of a node, by TLS with a certificate of the cluster's authority. It is only read
+    /// there, and repositories below `private/` want a password.
     pub fn registry_for_pods(&self) -> String {
         registry::for_pods(&self.site)
+    }
+
+    /// User and password for repositories below `private/`.
+    pub fn registry_login(&self) -> (&'static str, &'static str) {
+        registry::LOGIN
+    }
+
+    /// The address of the node, which pods and this machine reach.
+    pub fn node_address(&self) -> IpAddr {
+        self.site.node_address().into()
     }
 
     /// The cluster's authority, PEM.

@@ -1,4 +1,4 @@
-//! The process that looks after catalogs, on a cluster without a node: what it needs there, and how it is started.
+//! The process that looks after catalogs, beside a cluster: what it needs there, and how it is started.
 
 use std::ops::RangeInclusive;
 
@@ -13,13 +13,18 @@ use tokio::net::TcpStream;
 
 use crate::harness::{Cluster, Cvo, named};
 use crate::platform::component::{Component, environment};
+use crate::workspace;
 
 /// Name of the process, and of its log.
 pub const PROCESS: &str = "olm";
 /// As whom it asks the API server.
 pub const USER: &str = "system:serviceaccount:openshift-operator-lifecycle-manager:olm-operator-serviceaccount";
-/// Its Deployment.
+/// The groups of that user.
+pub const GROUPS: [&str; 3] =
+    ["system:authenticated", "system:serviceaccounts", "system:serviceaccounts:openshift-operator-lifecycle-manager"];
+/// Its Deployment, and its rights.
 const DEPLOYMENT: &str = "olm/0000_50_olm_50_deployment.yaml";
+const RIGHTS: &str = "manifests/olm/0000_50_olm_02_rbac.yaml";
 /// The API of packages.
 pub const PACKAGES: &str = "v1.packages.operators.coreos.com";
 
@@ -47,24 +52,54 @@ pub fn catalog_ports(cluster: &Cluster, count: u16) -> anyhow::Result<RangeInclu
     Ok(*first..=*last)
 }
 
-/// The process by this name, with catalogs at this address. It serves no packages and no metrics.
+/// Gives its user the rights that the release gives it, and no others.
+pub async fn grant(cluster: &Cluster) -> anyhow::Result<()> {
+    let file = workspace::root().join(RIGHTS).display().to_string();
+    cluster.kubectl(["apply", "--server-side", "-f", &file]).await?;
+    Ok(())
+}
+
+/// What differs between processes.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    pub name: &'a str,
+    /// Those of its user.
+    pub groups: &'a [&'a str],
+    /// Where it serves catalogs.
+    pub address: &'a str,
+    pub catalog_ports: &'a RangeInclusive<u16>,
+    /// Where Services of catalogs lead to. Those of pods and nodes are allowed, and no others.
+    pub pod_ip: &'a str,
+    /// Where it serves metrics; empty for nowhere.
+    pub metrics: &'a str,
+}
+
+/// The process by this name, with catalogs at this address. It may do everything, and serves no packages and no metrics.
 pub fn process(
     cluster: &Cluster,
     name: &str,
     address: &str,
     catalog_ports: &RangeInclusive<u16>,
 ) -> anyhow::Result<Cvo> {
-    let user = cluster.kubeconfig_as(name, USER, &["system:masters"])?;
-    let process = Cvo::new(["olm", "start", "--release-version=1.0.0", "--listen="])
+    // It is in no pod.
+    let start = Start { name, groups: &["system:masters"], address, catalog_ports, pod_ip: "192.0.2.7", metrics: "" };
+    started(cluster, start)
+}
+
+/// A process. It serves no packages.
+pub fn started(cluster: &Cluster, start: Start<'_>) -> anyhow::Result<Cvo> {
+    let Start { name, groups, address, catalog_ports, pod_ip, metrics } = start;
+    let user = cluster.kubeconfig_as(name, USER, groups)?;
+    let process = Cvo::new(["olm", "start", "--release-version=1.0.0"])
         .kubeconfig(user)
         // As a restarted container of a pod has it.
         .flag("--identity", name)
+        .flag("--listen", metrics)
         .flag("--listen-health", format!("127.0.0.1:{}", health_port(cluster, name)))
         .flag("--listen-catalogs", format!("{address}:{}", cluster.port("catalogs")))
         .flag("--catalog-ports", format!("{}-{}", catalog_ports.start(), catalog_ports.end()))
         .flag("--catalog-cache-dir", cluster.dir().join(format!("{name}-cache")))
-        // It is in no pod. Services lead to addresses of nodes and pods, and to no others.
-        .flag("--pod-ip", "192.0.2.7")
+        .flag("--pod-ip", pod_ip)
         .flag("--writeStatusName", "operator-lifecycle-manager")
         .flag("--writeCatalogStatusName", "operator-lifecycle-manager-catalog")
         .flag("--writePackageServerStatusName", "operator-lifecycle-manager-packageserver")
@@ -93,15 +128,32 @@ async fn readiness(address: &str) -> std::io::Result<String> {
 /// Tells the API server that packages are served at this port. It reaches the process, which runs in no pod, by the name of this
 /// machine.
 pub async fn register_packages(cluster: &Cluster, port: u16) -> anyhow::Result<()> {
-    let service = json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": PACKAGE_SERVICE, "namespace": NAMESPACE},
-        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}});
+    let spec = json!({"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]});
+    register(cluster, port, vec![package_service(spec)]).await
+}
+
+/// The same where the API server asks the endpoints of Services: they are at the address of the node.
+pub async fn register_packages_on_the_node(cluster: &Cluster, port: u16) -> anyhow::Result<()> {
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": PACKAGE_SERVICE, "namespace": NAMESPACE,
+            "labels": {"kubernetes.io/service-name": PACKAGE_SERVICE}},
+        "endpoints": [{"addresses": [cluster.node_address()]}], "ports": [{"port": port}]});
+    register(cluster, port, vec![package_service(json!({"ports": [{"port": port}]})), slice]).await
+}
+
+fn package_service(spec: Value) -> Value {
+    let metadata = json!({"name": PACKAGE_SERVICE, "namespace": NAMESPACE});
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+}
+
+async fn register(cluster: &Cluster, port: u16, service: Vec<Value>) -> anyhow::Result<()> {
     let registered = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
         "metadata": {"name": PACKAGES},
         "spec": {"group": "packages.operators.coreos.com", "version": "v1",
             "groupPriorityMinimum": 2000, "versionPriority": 15,
             "service": {"namespace": NAMESPACE, "name": PACKAGE_SERVICE, "port": port}}});
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [service, registered]});
+    let items: Vec<Value> = service.into_iter().chain([registered]).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let file = cluster.dir().join("packages.json");
     std::fs::write(&file, list.to_string())?;
     cluster.kubectl(["apply", "-f", &file.display().to_string()]).await?;
@@ -110,10 +162,15 @@ pub async fn register_packages(cluster: &Cluster, port: u16) -> anyhow::Result<(
 
 /// Creates a CatalogSource.
 pub async fn create(client: &Client, namespace: &str, name: &str, spec: Value) -> anyhow::Result<()> {
-    let metadata = json!({"name": name, "namespace": namespace});
+    create_with(client, json!({"name": name, "namespace": namespace}), spec).await
+}
+
+/// The same with all metadata.
+pub async fn create_with(client: &Client, metadata: Value, spec: Value) -> anyhow::Result<()> {
+    let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
     let api_version = "operators.coreos.com/v1alpha1";
     let object = json!({"apiVersion": api_version, "kind": "CatalogSource", "metadata": metadata, "spec": spec});
     let object: CatalogSource = serde_json::from_value(object)?;
-    Api::namespaced(client.clone(), namespace).create(&Default::default(), &object).await?;
+    Api::namespaced(client.clone(), &namespace).create(&Default::default(), &object).await?;
     Ok(())
 }

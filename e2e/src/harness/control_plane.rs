@@ -268,7 +268,7 @@ fn apiserver(site: &Site, options: &Options) -> Launch {
         "--profiling=false".to_owned(),
     ];
     if options.node {
-        // This machine has no proxy that leads from the addresses of Services to pods.
+        // It asks aggregated APIs at the endpoints of their Services, as where nothing leads from Services to pods.
         arguments.push("--enable-aggregator-routing=true".to_owned());
     }
     arguments.extend(options.feature_gates.as_ref().map(|gates| format!("--feature-gates={gates}")));

@@ -1,5 +1,5 @@
-//! A node's network: a bridge for the pods, which has the node's address, and the address of the `kubernetes` service,
-//! at which a forwarder listens, because there is no kube-proxy.
+//! A node's network: a bridge for the pods, which has the node's address, and the addresses of Services, which are those of this
+//! machine: a process listens there (`lab services`), because there is no kube-proxy.
 
 use std::{fs, path::Path, process::Command};
 
@@ -17,7 +17,8 @@ pub(super) fn make(site: &Site) -> Result<()> {
     ip(&["link", "add", &bridge, "type", "bridge"])?;
     ip(&["addr", "add", &node, "dev", &bridge])?;
     ip(&["link", "set", &bridge, "up"])?;
-    ip(&["addr", "add", &format!("{}/32", site.service_address()), "dev", "lo"])
+    // On the loopback device all addresses of a network are those of the machine.
+    ip(&["addr", "add", &services(site), "dev", "lo"])
 }
 
 /// Removes them, and the devices of pods that are still connected to the bridge.
@@ -31,11 +32,15 @@ pub(super) fn remove(site: &Site) -> Result<()> {
         }
         ip(&["link", "del", &bridge])?;
     }
-    let service = format!("{}/32", site.service_address());
-    if read_ip(&["-4", "-o", "addr", "show", "dev", "lo"])?.split_whitespace().any(|word| word == service) {
-        ip(&["addr", "del", &service, "dev", "lo"])?;
+    let services = services(site);
+    if read_ip(&["-4", "-o", "addr", "show", "dev", "lo"])?.split_whitespace().any(|word| word == services) {
+        ip(&["addr", "del", &services, "dev", "lo"])?;
     }
     Ok(())
+}
+
+fn services(site: &Site) -> String {
+    format!("{}/24", site.service_address())
 }
 
 /// The CNI configuration of the pods' network. Without masquerading no iptables are needed: pods reach only each other

@@ -1,4 +1,4 @@
-//! The real node: containerd, kubelet, and the forwarder behind the `kubernetes` service.
+//! The real node: containerd, kubelet, and what makes Services reachable.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -24,7 +24,7 @@ use super::{
 /// `lab`, which pods of tests may run too.
 pub const PAUSE_IMAGE: &str = "cvo.invalid/lab/pause:1";
 
-/// Starts everything that does not need the API server: network, cgroup, containerd with the pause image, forwarder.
+/// Starts everything that does not need the API server: network, cgroup, containerd with the pause image.
 pub async fn prepare(site: &Site) -> Result<()> {
     let lab = programs::lab()?;
     network::make(site)?;
@@ -47,18 +47,28 @@ pub async fn prepare(site: &Site) -> Result<()> {
     files::write(&site.dir().join("certs.d").join(&for_pods).join("hosts.toml"), hosts)?;
     let arguments = [format!("--config={}", site.dir().join("containerd.toml").display())];
     site.spawn(&Launch::new("containerd", site.tools().node("containerd"), arguments))?;
-    let service = SocketAddr::from((site.service_address(), 443));
-    let target = format!("127.0.0.1:{}", site.ports().apiserver);
-    site.spawn(&Launch::new("forward", &lab, ["forward", "--listen", &service.to_string(), "--to", &target]))?;
 
     let archive = site.dir().join("pause.tar");
     image::write_archive(&archive, PAUSE_IMAGE, &lab, &["pause"])?;
     let socket = socket(site);
     let listens = ready::until("containerd to listen", site, &["containerd"]);
     listens.answer(async || UnixStream::connect(&socket).await).await?;
-    import(site, &archive).await?;
-    let listens = ready::until("the forwarder to listen", site, &["forward"]);
-    listens.answer(async || TcpStream::connect(service).await).await?;
+    import(site, &archive).await
+}
+
+/// Makes Services reachable: by their addresses, and by their names for pods.
+async fn start_services(site: &Site) -> Result<()> {
+    let kubernetes = SocketAddr::from((site.service_address(), 443));
+    let arguments = [
+        "services".to_owned(),
+        format!("--kubeconfig={}", site.admin_kubeconfig().display()),
+        format!("--kubernetes={kubernetes}"),
+        format!("--apiserver=127.0.0.1:{}", site.ports().apiserver),
+        format!("--dns={}:53", site.dns_address()),
+    ];
+    site.spawn(&Launch::new("services", programs::lab()?, arguments))?;
+    let listens = ready::until("Services to be reachable", site, &["services"]);
+    listens.answer(async || TcpStream::connect(kubernetes).await).await?;
     Ok(())
 }
 
@@ -71,6 +81,7 @@ pub async fn import(site: &Site, archive: &std::path::Path) -> Result<()> {
 
 /// Starts kubelet and waits until the node is Ready and accepts pods.
 pub async fn start(site: &Site, client: Client) -> Result<()> {
+    start_services(site).await?;
     files::write_json(&site.dir().join("kubelet.json"), &kubelet_config(site))?;
     let arguments = [
         format!("--config={}", site.dir().join("kubelet.json").display()),
@@ -172,6 +183,8 @@ fn kubelet_config(site: &Site) -> serde_json::Value {
         "podLogsDir": site.dir().join("pods"),
         "volumePluginDir": site.dir().join("volume-plugins"),
         "resolvConf": "",
+        "clusterDNS": [site.dns_address()],
+        "clusterDomain": "cluster.local",
         "serializeImagePulls": false,
         "nodeStatusUpdateFrequency": "2s",
         // Tests kill containers, and the default back-off of five minutes is longer than a test.

@@ -287,6 +287,11 @@ impl Site {
         Ipv4Addr::new(10, 213, self.slot_octet(), 1)
     }
 
+    /// Where the names of Services are asked for. The API server gives the first addresses of the network to no Service by itself.
+    pub fn dns_address(&self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 213, self.slot_octet(), 10)
+    }
+
     pub fn service_network(&self) -> String {
         if self.record.ipv6 {
             return format!("fd00:213:{:x}::/112", self.record.slot);

@@ -33,6 +33,11 @@ pub struct Monitoring {
 
 impl Monitoring {
     pub async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
+        Self::start_with(cluster, "").await
+    }
+
+    /// The same with more `scrape_configs`.
+    pub async fn start_with(cluster: &Cluster, more: &str) -> anyhow::Result<Self> {
         let folder = cluster.dir().join(PROCESS);
         files::make_dir(&folder)?;
         let certificates = Certificates::new(&["localhost".to_owned()])?;
@@ -48,7 +53,7 @@ impl Monitoring {
         });
         let config = format!(
             "global:\n  scrape_interval: 50ms\n  scrape_timeout: 50ms\nscrape_configs:\n- job_name: lab\n  honor_labels: true\n  static_configs:\n  \
-             - targets: ['{exporter}']\n"
+             - targets: ['{exporter}']\n{more}"
         );
         files::write(&folder.join("prometheus.yml"), config)?;
         files::write(&folder.join("web.yml"), "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n")?;

@@ -5,6 +5,7 @@ mod clients;
 mod hub;
 mod kills;
 mod node;
+mod node_pods;
 mod packages;
 mod pages;
 mod plain;

@@ -27,6 +27,8 @@ const CPU: &str = "10m";
 const MEMORY: &str = "50Mi";
 /// The user where the platform asks for one.
 const USER: i64 = 1001;
+/// The profile of pod security that lets in only pods which cannot be root.
+const RESTRICTED: &str = "restricted";
 /// Longest beginning of a generated name: the server adds five characters, and a pod's name is the name of its host.
 const MAX_PREFIX: usize = 58;
 /// Volumes of a pod that serves what it has taken out of an image.
@@ -55,8 +57,12 @@ pub(crate) struct Pods<'a> {
     pub access: ImageAccess,
     /// What the namespace enforces of pod security.
     pub enforced: Option<&'a str>,
+    /// The platform gives the pods of the namespace their users.
+    pub has_users: bool,
     /// Pods have a user of our own.
     pub set_user: bool,
+    /// Why the API server takes no pod of this catalog.
+    pub refused: Option<String>,
     /// The image of this process, which serves what is taken out of an image.
     pub server_image: &'a str,
     /// Those of this catalog.
@@ -109,9 +115,14 @@ impl PodInput<'_> {
     fn mode(&self) -> SecurityConfig {
         let chosen = self.source.spec.grpc_pod_config.as_ref().and_then(|config| config.security_context_config);
         chosen.unwrap_or(match self.pods.enforced {
-            Some("restricted") => SecurityConfig::Restricted,
+            Some(RESTRICTED) => SecurityConfig::Restricted,
             _ => SecurityConfig::Legacy,
         })
+    }
+
+    /// Where only pods that are not root are let in, and nothing else says who they are, none would be.
+    fn sets_user(&self) -> bool {
+        self.pods.set_user || (self.pods.enforced == Some(RESTRICTED) && !self.pods.has_users)
     }
 
     fn metadata(&self, name: &str) -> Value {
@@ -253,7 +264,7 @@ fn spec(input: &PodInput<'_>) -> Value {
 
 fn security_of_pod(input: &PodInput<'_>) -> Option<Value> {
     let restricted = json!({"seccompProfile": {"type": "RuntimeDefault"}});
-    match (input.mode(), input.pods.set_user) {
+    match (input.mode(), input.sets_user()) {
         (SecurityConfig::Legacy, _) => None,
         (SecurityConfig::Restricted, false) => Some(restricted),
         (SecurityConfig::Restricted, true) => {

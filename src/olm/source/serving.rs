@@ -3,11 +3,12 @@
 
 use super::content::{Content, Subject};
 use super::held::Work;
-use super::pod::decide::{PodSeen, decide, remove};
+use super::pod::decide::{PodSeen, PodWrite, decide, remove};
 use super::pod::{ImageAccess, Objects, PodInput, Pods, images, pod_hash};
 use super::server;
 use super::spec::{Wanted, Why, service_address};
-use super::turn::{Plan, Turn};
+use super::turn::{CAUSE, Plan, Turn};
+use crate::error::shortened;
 use crate::olm::api::catalog_source::reason;
 use crate::olm::api::keys::annotation::CATALOG_SERVING;
 
@@ -99,7 +100,9 @@ impl Turn<'_> {
             })
             .collect();
         let decided = decide(pod_hash(&objects.pod), &seen, self.now);
-        if let Some(problem) = decided.problem.filter(|_| !decided.done) {
+        let makes = decided.writes.iter().any(|write| matches!(write, PodWrite::Create { .. }));
+        let refused = pods.refused.as_ref().filter(|_| makes).map(|cause| refused(cause));
+        if let Some(problem) = refused.or(decided.problem).filter(|_| !decided.done) {
             plan.problems.push((reason::REGISTRY_SERVER, problem));
         }
         (plan.pod_writes, plan.again) = (decided.writes, decided.next);
@@ -115,6 +118,12 @@ impl Turn<'_> {
             plan.pod_writes = remove(&pods.seen);
         }
     }
+}
+
+/// What the API server says of a pod that it does not take. The name is another one each time.
+fn refused(cause: &str) -> String {
+    let cause = cause.split_once(" is forbidden: ").map_or(cause, |(_, cause)| cause);
+    format!("the pod cannot be made: {}", shortened(cause, CAUSE))
 }
 
 /// Whether there is a pod of the image for this reason.

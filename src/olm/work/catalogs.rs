@@ -186,7 +186,8 @@ impl CatalogController {
         };
         self.watched.want(names);
         let (shared, version) = (self.shared.known(&self.watched), self.version.known());
-        let (pods, failing) = (pods::Known::of(&self.live), self.writer.failures());
+        let failing = self.writer.failures();
+        let pods = pods::Known::of(&self.live, failing.clone());
         let (mut next, sharing): (Option<Timestamp>, _) = (None, sharing(sources));
         for (id, source) in sources {
             let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
@@ -268,7 +269,7 @@ impl CatalogController {
     fn bring(&mut self, sources: &Sources, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
         let (parts, settings) = ((&self.objects, &self.live), &self.settings);
         // Whether a pod serves a catalog is told by pods.
-        let known = pods::Known::of(&self.live).is_some();
+        let known = pods::Known::of(&self.live, BTreeMap::new()).is_some();
         let made = self.catalogs.iter().filter_map(|(id, catalog)| Some((id, catalog.pod.as_ref()?)));
         let of_pods: BTreeMap<Id, Value> = made.clone().map(|(id, made)| (id.clone(), made.service.clone())).collect();
         if known {

@@ -5,14 +5,15 @@ mod catalog;
 mod chaos;
 mod cluster;
 mod demo;
-mod forward;
 mod fuzz;
 mod interrupt;
 mod node_commands;
 mod operator;
 mod pause;
 mod reach;
+mod registry_front;
 mod serve_folder;
+mod services;
 mod simulate;
 
 use std::process::ExitCode;
@@ -41,9 +42,6 @@ enum Command {
     Cluster(cluster::Command),
     /// Update a fresh cluster from release to release while one watches.
     Demo(demo::Demo),
-    /// Forward TCP connections (in place of kube-proxy on a node).
-    #[command(hide = true)]
-    Forward(forward::Forward),
     /// Feed everything that reads from outside with changed inputs.
     Fuzz(fuzz::Fuzz),
     /// A sample component's operator, as it runs in its pod.
@@ -54,10 +52,16 @@ enum Command {
     Pause,
     /// Ask the API server for its version as a pod does (a test of the cluster's network).
     #[command(hide = true)]
-    Reach,
+    Reach(reach::Reach),
+    /// Let pods read a registry (by TLS, and with a password for some repositories).
+    #[command(hide = true)]
+    RegistryFront(registry_front::RegistryFront),
     /// Serve the files of a folder over plain HTTP (the signature store and the update graph of a test cluster).
     #[command(hide = true)]
     ServeFolder(serve_folder::ServeFolder),
+    /// Make Services reachable, and their names (in place of kube-proxy and CoreDNS on a node).
+    #[command(hide = true)]
+    Services(services::Services),
     /// Roll node configurations out over simulated nodes, with a virtual clock and everything that may go wrong.
     Simulate(simulate::Simulate),
 }
@@ -74,12 +78,13 @@ async fn main() -> ExitCode {
         Command::Chaos(chaos) => chaos::run(chaos).await,
         Command::Cluster(command) => cluster::run(command).await,
         Command::Demo(demo) => demo::run(demo).await,
-        Command::Forward(forward) => forward::run(forward).await,
         Command::Fuzz(fuzz) => fuzz::run(&fuzz),
         Command::Operator(args) => operator::run(args).await,
         Command::Pause => pause::run().await,
-        Command::Reach => reach::run().await,
+        Command::Reach(reach) => reach::run(reach).await,
+        Command::RegistryFront(front) => registry_front::run(front).await,
         Command::ServeFolder(serve) => serve_folder::run(serve).await,
+        Command::Services(services) => services::run(services).await,
         Command::Simulate(simulate) => simulate::run(&simulate),
     };
     code(outcome)

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use cvo::testing::api::olm::catalog_source::CatalogSource;
 use cvo::testing::api::olm::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE};
+use e2e::conditions::Conditions;
 use e2e::harness::audit;
+use e2e::olm;
 use e2e::platform::releases::Contents;
 use e2e::platform::{LIMIT, Platform, Release, follow, operators};
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +14,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 const FIRST: Contents<'static> =
@@ -69,6 +72,7 @@ async fn packages_are_there_while_replicas_are_replaced_and_killed() {
     platform.until_completed(&first, LIMIT).await.unwrap();
     operators::until_offered(&platform.cluster, &first, LIMIT).await.unwrap();
     let client = platform.cluster.client().await.unwrap();
+    serve_by_a_pod(&platform, &client).await;
 
     let end = CancellationToken::new();
     let asking = tokio::spawn(ask(client.clone(), REQUESTS, end.clone()));
@@ -106,9 +110,29 @@ async fn packages_are_there_while_replicas_are_replaced_and_killed() {
     println!("{} answers after the kill, {} failures, the last after {last:#}", seen.answers, seen.failures.len());
     assert!(last <= WHOLE, "{:?}", seen.failures.last());
 
-    let user = format!("system:serviceaccount:{NAMESPACE}:olm-operator-serviceaccount");
-    let requests = audit::requests(&platform.cluster.audit_log(), &user).unwrap();
+    assert_has_enough_rights(&platform);
+    platform.close().await.unwrap();
+}
+
+/// Another catalog, which a pod serves.
+async fn serve_by_a_pod(platform: &Platform, client: &Client) {
+    let annotations = json!({"olm.operatorframework.io/catalog-serving": "pod"});
+    let metadata = json!({"name": "by-pod", "namespace": "default", "annotations": annotations});
+    let image = format!("{}/catalogs/sample:v1.0.0", platform.cluster.registry_for_pods());
+    let config = json!({"extractContent": {"catalogDir": "/configs"}});
+    let spec = json!({"sourceType": "grpc", "image": image, "grpcPodConfig": config});
+    olm::create_with(client, metadata, spec).await.unwrap();
+    let is_loaded = |source: &CatalogSource| source.says("ContentLoaded=True", &["by-pod.default.svc"]);
+    let sources: Api<CatalogSource> = Api::namespaced(client.clone(), "default");
+    let wait = platform.cluster.until("the catalog of the pod", &[]).within(LIMIT);
+    wait.existing(sources, "by-pod", is_loaded).await.unwrap();
+}
+
+/// The component has asked for nothing that it may not do, and has made a pod.
+fn assert_has_enough_rights(platform: &Platform) {
+    let requests = audit::requests(&platform.cluster.audit_log(), olm::USER).unwrap();
     let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
     assert!(requests.len() > 50 && forbidden.is_empty(), "{} requests, {forbidden:?}", requests.len());
-    platform.close().await.unwrap();
+    let is_new = |request: &&audit::Request| request.resource == "pods" && request.verb == "create";
+    assert!(requests.iter().filter(is_new).any(audit::Request::wrote), "no pod was made");
 }

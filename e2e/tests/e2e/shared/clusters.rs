@@ -8,7 +8,7 @@ use std::{
 
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, Node, Pod},
+    core::v1::{ConfigMap, Node, Pod, Service},
 };
 use kube::Api;
 use serde_json::json;
@@ -20,6 +20,8 @@ use e2e::until::until;
 
 /// For what a pod does.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Services, as pods of another namespace name them.
+const NAMED: [&str; 2] = ["kubernetes.default.svc:443", "served.default.svc:80"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing_behind() {
@@ -58,7 +60,7 @@ async fn control_plane_keeps_data_over_a_restart_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_run_on_the_real_node_and_reach_the_api() {
+async fn pods_run_on_the_real_node_and_reach_the_api_and_services_by_their_names() {
     if !machine::is_root() {
         println!("skipped: a node needs root");
         return;
@@ -68,6 +70,7 @@ async fn pods_run_on_the_real_node_and_reach_the_api() {
     println!("node ready after {:.1} s", begun.elapsed().as_secs_f32());
     let site = (cluster.dir(), cluster.id().to_owned());
     let pods: Api<Pod> = Api::namespaced(cluster.client().await.unwrap(), "default");
+    serve(&cluster, &pods).await;
     for (name, host_network) in [("on-host", true), ("on-bridge", false)] {
         pods.create(&Default::default(), &probe(name, host_network)).await.unwrap();
     }
@@ -77,6 +80,9 @@ async fn pods_run_on_the_real_node_and_reach_the_api() {
         let said = pods.logs(name, &Default::default()).await.unwrap();
         assert_eq!(phase.as_deref(), Some("Succeeded"), "pod {name} said {said:?}, {:?}", pod.status);
         assert!(said.starts_with("https://10.213.") && said.contains("v1.36"), "pod {name} said {said:?}");
+        for named in NAMED {
+            assert!(said.contains(&format!("{named} 10.213.")), "pod {name} said {said:?}");
+        }
     }
     cluster.down().await.unwrap();
     assert_nothing_is_left(&site.0, &site.1);
@@ -144,14 +150,33 @@ fn sleeper() -> Pod {
     serde_json::from_value(json!({"metadata": {"name": "sleeper"}, "spec": {"containers": [container]}})).unwrap()
 }
 
-/// A pod that reads the version of the API server once.
+/// Starts a pod, and waits until its Service leads to it.
+async fn serve(cluster: &Cluster, pods: &Api<Pod>) {
+    let command = ["/lab", "serve-folder", "--listen", "0.0.0.0:8080", "/"];
+    let container = json!({"name": "served", "image": node::PAUSE_IMAGE, "command": command});
+    let metadata = json!({"name": "served", "labels": {"app": "served"}});
+    let pod = serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": [container]}})).unwrap();
+    pods.create(&Default::default(), &pod).await.unwrap();
+    let services: Api<Service> = Api::namespaced(cluster.client().await.unwrap(), "default");
+    let spec = json!({"selector": {"app": "served"}, "ports": [{"port": 80, "targetPort": 8080}]});
+    let service = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+    let service = services.create(&Default::default(), &service).await.unwrap();
+    let address = service.spec.and_then(|spec| spec.cluster_ip).unwrap();
+    let reached = async || tokio::net::TcpStream::connect((address.as_str(), 80)).await;
+    until("the Service to be reached", LIMIT).answer(reached).await.unwrap();
+}
+
+/// A pod that reads the version of the API server once, and connects to Services by their names.
 fn probe(name: &str, host_network: bool) -> Pod {
+    let to = NAMED.map(|name| format!("--to={name}"));
+    let command: Vec<String> = ["/lab", "reach"].map(str::to_owned).into_iter().chain(to).collect();
     serde_json::from_value(json!({
         "metadata": {"name": name},
         "spec": {
             "hostNetwork": host_network,
+            "dnsPolicy": "ClusterFirstWithHostNet",
             "restartPolicy": "Never",
-            "containers": [{"name": "probe", "image": node::PAUSE_IMAGE, "command": ["/lab", "reach"]}],
+            "containers": [{"name": "probe", "image": node::PAUSE_IMAGE, "command": command}],
         },
     }))
     .unwrap()

@@ -1,5 +1,6 @@
 //! Which pods of a catalog are made, put into use and removed. While another content is brought into use there is no moment in which
-//! nobody answers: the new pod gets into the Service when it is ready, and the old one goes when the Service leads to the new one.
+//! nobody answers: the new pod gets into the Service when it is ready, the old one out of it when the Service leads to the new one, and
+//! it goes when the Service leads to it no more.
 
 use crate::olm::source::spec::Why;
 use jiff::{SignedDuration, Timestamp};
@@ -45,6 +46,8 @@ pub(crate) enum PodWrite {
     },
     /// Put it into use.
     Promote { name: String, uid: String },
+    /// Put it out of use, so that the Service does not lead to it any more.
+    Retire { name: String, uid: String },
     /// `grace`: seconds until it is killed.
     Delete { name: String, uid: String, grace: u32 },
 }
@@ -64,6 +67,15 @@ pub(crate) struct PodPlan {
 impl PodPlan {
     fn delete(&mut self, pod: &PodSeen, grace: u32) {
         self.writes.push(PodWrite::Delete { name: pod.name.clone(), uid: pod.uid.clone(), grace });
+    }
+
+    /// Whoever is deleted at once may be asked a moment longer, and answers no more.
+    fn take_away(&mut self, pod: &PodSeen) {
+        match (pod.reached, pod.in_use) {
+            (true, true) => self.writes.push(PodWrite::Retire { name: pod.name.clone(), uid: pod.uid.clone() }),
+            (true, false) => {}
+            (false, _) => self.delete(pod, GRACE),
+        }
     }
 }
 
@@ -104,16 +116,16 @@ pub(crate) fn remove(pods: &[PodSeen]) -> Vec<PodWrite> {
 fn keep(plan: &mut PodPlan, kept: &PodSeen, right: &[&PodSeen], old: &[&PodSeen], candidates: &[&PodSeen]) {
     plan.done = kept.ready;
     plan.problem = (!kept.ready).then(|| problem(kept));
-    candidates.iter().for_each(|pod| plan.delete(pod, GRACE));
+    candidates.iter().for_each(|pod| plan.take_away(pod));
     if kept.ready && kept.reached {
-        right.iter().chain(old).filter(|pod| pod.uid != kept.uid).for_each(|pod| plan.delete(pod, GRACE));
+        right.iter().chain(old).filter(|pod| pod.uid != kept.uid).for_each(|pod| plan.take_away(pod));
     }
 }
 
 /// There is none as it is wanted.
 fn replace(plan: &mut PodPlan, wanted: &str, old: &[&PodSeen], candidates: &[&PodSeen], wait: bool) {
     let (right, other): (Vec<&PodSeen>, Vec<&PodSeen>) = candidates.iter().copied().partition(|pod| pod.hash == wanted);
-    other.iter().for_each(|pod| plan.delete(pod, GRACE));
+    other.iter().for_each(|pod| plan.take_away(pod));
     let first = right.iter().max_by_key(|pod| (pod.ready, std::cmp::Reverse((pod.created, &pod.uid))));
     match first {
         // Where nobody answers nothing is lost.
@@ -166,6 +178,7 @@ mod tests {
             PodWrite::Create { candidate: true } => "create candidate".to_owned(),
             PodWrite::Create { candidate: false } => "create".to_owned(),
             PodWrite::Promote { name, .. } => format!("promote {name}"),
+            PodWrite::Retire { name, .. } => format!("retire {name}"),
             PodWrite::Delete { name, grace, .. } => format!("delete {name} in {grace}"),
         };
         let mut all: Vec<String> = plan.writes.iter().map(words).collect();
@@ -196,14 +209,17 @@ mod tests {
             // The old one stays until the Service leads to the new one.
             (vec![pod("a", "old", "use ready reached"), pod("b", "new", "use ready")], "done"),
             (vec![pod("a", "old", "use ready reached"), pod("b", "new", "use")], "pod b: it is not ready yet"),
-            (vec![pod("a", "old", "use ready reached"), pod("b", "new", "use ready reached")], "delete a in 1, done"),
+            (vec![pod("a", "old", "use ready reached"), pod("b", "new", "use ready reached")], "retire a, done"),
+            // And from then on until the Service does not lead to it any more.
+            (vec![pod("a", "old", "ready reached"), pod("b", "new", "use ready reached")], "done"),
+            (vec![pod("a", "old", "ready"), pod("b", "new", "use ready reached")], "delete a in 1, done"),
             // It moved once more meanwhile, or back.
             (vec![pod("a", "old", "use ready reached"), pod("b", "older", "ready")], "delete b in 1, create candidate"),
             (vec![pod("a", "new", "use ready reached"), pod("b", "old", "ready")], "delete b in 1, done"),
             // The old one has gone before the new one was ready.
             (vec![pod("b", "new", "")], "promote b"),
             // Two processes have made one each: the older one stays.
-            (vec![pod("b", "new", "use ready reached"), pod("a", "new", "use ready reached")], "delete b in 1, done"),
+            (vec![pod("b", "new", "use ready reached"), pod("a", "new", "use ready reached")], "retire b, done"),
             (vec![pod("a", "new", "use"), pod("b", "new", "use ready reached")], "delete a in 1, done"),
         ] {
             assert_eq!(done(&pods, 60), expected, "{pods:?}");
@@ -233,7 +249,13 @@ mod tests {
                     PodWrite::Promote { name, .. } => {
                         pods.iter_mut().filter(|pod| pod.name == name).for_each(|pod| pod.in_use = true);
                     }
-                    PodWrite::Delete { name, .. } => pods.retain(|pod| pod.name != name),
+                    PodWrite::Retire { name, .. } => {
+                        pods.iter_mut().filter(|pod| pod.name == name).for_each(|pod| pod.in_use = false);
+                    }
+                    PodWrite::Delete { name, .. } => {
+                        assert!(pods.iter().all(|pod| pod.name != name || !pod.reached), "{name} is asked");
+                        pods.retain(|pod| pod.name != name);
+                    }
                 }
                 assert!(answers(&pods), "{pods:?}");
             }

@@ -17,7 +17,9 @@ static PODS: Pods<'static> = Pods {
     always: false,
     access: ImageAccess::Auto,
     enforced: None,
+    has_users: true,
     set_user: false,
+    refused: None,
     server_image: "quay.io/cvo@sha256:aa",
     seen: Vec::new(),
 };
@@ -104,8 +106,8 @@ fn security_is_that_of_the_spec_else_that_which_the_namespace_enforces() {
         (json!({"securityContextConfig": "restricted"}), None, true),
     ] {
         let source = source(json!({"grpcPodConfig": config}));
-        for set_user in [false, true] {
-            let pods = Pods { enforced, set_user, ..PODS.clone() };
+        for (set_user, has_users) in [(false, false), (false, true), (true, false), (true, true)] {
+            let pods = Pods { enforced, set_user, has_users, ..PODS.clone() };
             let input = PodInput { pods: &pods, ..input(&source, "a/b:1") };
             let pod = pod(&input, false);
             let (of_pod, of_container) =
@@ -115,12 +117,13 @@ fn security_is_that_of_the_spec_else_that_which_the_namespace_enforces() {
             if restricted {
                 expected = json!({"readOnlyRootFilesystem": false, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
                 expected_of_pod = json!({"seccompProfile": {"type": "RuntimeDefault"}});
-                if set_user {
+                // Nothing else would say that it is not root.
+                if set_user || (enforced.is_some() && !has_users) {
                     expected_of_pod["runAsUser"] = json!(1001);
                     expected_of_pod["runAsNonRoot"] = json!(true);
                 }
             }
-            assert_eq!((of_pod, of_container), (&expected_of_pod, &expected), "{config} {enforced:?}");
+            assert_eq!((of_pod, of_container), (&expected_of_pod, &expected), "{config} {enforced:?} {has_users}");
         }
     }
 }

@@ -87,6 +87,27 @@ fn image_that_moves_has_a_pod_beside_the_old_one_and_its_content_once_that_is_in
 }
 
 #[test]
+fn pod_that_the_api_server_does_not_take_is_told_without_its_name() {
+    let mut world = world();
+    world.end(1, |_| Outcome::Asked { digest: digest("a") });
+    let mut say = |name: &str| {
+        let cause = format!("create pods: pods \"{name}\" is forbidden: violates PodSecurity \"restricted:latest\"");
+        world.pods.as_mut().unwrap().refused = Some(cause);
+        world.step(2);
+        world.said()
+    };
+    let said = say("community-a1");
+    let told = "the pod cannot be made: violates PodSecurity \"restricted:latest\"";
+    assert_eq!(said, (reason::REGISTRY_SERVER.to_owned(), told.to_owned()));
+    assert_eq!(say("community-b2"), said);
+    // It is there meanwhile.
+    run(&mut world, "p", true, 3);
+    connect(&mut world, 4);
+    world.load(5, "c");
+    assert_eq!(world.said(), Default::default());
+}
+
+#[test]
 fn registry_that_refuses_us_does_not_hinder_a_pod() {
     let mut world = world();
     let decision = world.fail(1, "denied");

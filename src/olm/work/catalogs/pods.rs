@@ -3,6 +3,7 @@
 use super::live::{Live, account_kind, all, policy_kind};
 use super::perform::{Key, of_answer, write};
 use super::settings::PodSettings;
+use super::views::NamespaceView;
 use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Kind, Objects};
 use crate::olm::api::catalog_source::CatalogSource;
@@ -25,13 +26,16 @@ pub(super) struct Known {
     pods: BTreeMap<String, Vec<(PodSeen, Vec<IpAddr>)>>,
     /// Where Services lead to.
     reached: BTreeMap<Id, BTreeSet<IpAddr>>,
-    enforced: BTreeMap<String, String>,
+    namespaces: BTreeMap<String, Arc<NamespaceView>>,
+    /// What keeps failing of what is written.
+    failures: BTreeMap<String, String>,
 }
 
 impl Known {
-    /// `None` before all of it is known.
-    pub(super) fn of(live: &Live) -> Option<Known> {
-        let mut known = Known { pods: BTreeMap::new(), reached: BTreeMap::new(), enforced: BTreeMap::new() };
+    /// `None` before all of it is known. `failures`: what keeps failing of what is written, by its key.
+    pub(super) fn of(live: &Live, failures: BTreeMap<String, String>) -> Option<Known> {
+        let namespaces = all(&live.namespaces)?.into_iter().map(|((_, name), namespace)| (name, namespace)).collect();
+        let mut known = Known { pods: BTreeMap::new(), reached: BTreeMap::new(), namespaces, failures };
         for pod in all(&live.catalog_pods)?.into_values() {
             let all = known.pods.entry(pod.owner.clone()).or_default();
             all.push((pod.seen.clone(), pod.addresses.clone()));
@@ -41,9 +45,6 @@ impl Known {
             let service = labels.and_then(|labels| labels.get(SERVICE_LABEL)?.as_str()).unwrap_or_default();
             known.reached.entry((namespace, service.to_owned())).or_default().extend(&slice.1.addresses);
         }
-        for ((_, name), namespace) in all(&live.namespaces)? {
-            known.enforced.extend(namespace.enforced.clone().map(|enforced| (name, enforced)));
-        }
         Some(known)
     }
 
@@ -51,18 +52,22 @@ impl Known {
     pub(super) fn pods<'a>(&'a self, source: &CatalogSource, settings: &'a PodSettings) -> Pods<'a> {
         let metadata = &source.metadata;
         let (namespace, name) = (metadata.namespace.clone().unwrap_or_default(), metadata.name.as_deref());
-        let service = (namespace.clone(), service_name(name.unwrap_or_default()));
+        let id = (namespace.clone(), name.unwrap_or_default().to_owned());
+        let service = (namespace.clone(), service_name(&id.1));
+        let of_namespace = self.namespaces.get(&namespace);
         let reached = self.reached.get(&service);
         let of_catalog = self.pods.get(metadata.uid.as_deref().unwrap_or_default());
         let seen = of_catalog.into_iter().flatten().map(|(pod, addresses)| {
             let is_reached = |address| reached.is_some_and(|reached| reached.contains(address));
-            PodSeen { reached: pod.in_use && addresses.iter().any(is_reached), ..pod.clone() }
+            PodSeen { reached: addresses.iter().any(is_reached), ..pod.clone() }
         });
         Pods {
             always: settings.always,
             access: settings.access,
-            enforced: self.enforced.get(&namespace).map(String::as_str),
+            enforced: of_namespace.and_then(|namespace| namespace.enforced.as_deref()),
+            has_users: of_namespace.is_some_and(|namespace| namespace.has_users),
             set_user: settings.set_user,
+            refused: self.failures.get(&Key::NewPod(id).to_string()).cloned(),
             server_image: &settings.server_image,
             seen: seen.collect(),
         }
@@ -130,7 +135,13 @@ pub(super) fn begin(
             }
             PodWrite::Promote { name, uid } => {
                 let key = Key::Pod((id.0.clone(), name.clone()));
-                writer.begin(key, seen, Duration::ZERO, promote(objects, live, id, (name, uid)));
+                let labels = json!({label::CATALOG_SOURCE: label_of(&id.1), label::CATALOG_UPDATE: null});
+                writer.begin(key, seen, Duration::ZERO, set_labels(objects, live, id.0, (name, uid), labels));
+            }
+            PodWrite::Retire { name, uid } => {
+                let key = Key::Pod((id.0.clone(), name.clone()));
+                let labels = json!({label::CATALOG_SOURCE: ""});
+                writer.begin(key, seen, Duration::ZERO, set_labels(objects, live, id.0, (name, uid), labels));
             }
             PodWrite::Delete { name, uid, grace } => {
                 let key = Key::Pod((id.0.clone(), name.clone()));
@@ -148,13 +159,13 @@ async fn create(objects: Objects, live: Live, namespace: String, pod: Value) -> 
     Ok(())
 }
 
-async fn promote(
+async fn set_labels(
     objects: Objects,
     live: Live,
-    (namespace, catalog): Id,
+    namespace: String,
     (name, uid): (String, String),
+    labels: Value,
 ) -> Result<(), ApiError> {
-    let labels = json!({label::CATALOG_SOURCE: label_of(&catalog), label::CATALOG_UPDATE: null});
     let patch = json!({"metadata": {"uid": uid, "labels": labels}});
     let written: Pod = objects.merge_patch(&Kind::pod(), &namespace, &name, &patch).await?;
     live.catalog_pods.on_written(written);

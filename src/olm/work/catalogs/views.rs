@@ -23,8 +23,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// On namespaces: which pod security is enforced.
+/// On namespaces: which pod security is enforced, and which users the platform gives to pods.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce";
+const USERS: &str = "openshift.io/sa.scc.uid-range";
 
 fn version(metadata: &ObjectMeta) -> &str {
     metadata.resource_version.as_deref().unwrap_or_default()
@@ -212,17 +213,18 @@ impl View for PolicyView {
     }
 }
 
-/// What a namespace enforces of pod security.
+/// What a namespace enforces of pod security, and whether pods get users there.
 #[derive(Clone, Debug)]
 pub(super) struct NamespaceView {
     version: String,
     pub enforced: Option<String>,
+    pub has_users: bool,
 }
 
 /// Whatever else changes is nothing new.
 impl PartialEq for NamespaceView {
     fn eq(&self, other: &Self) -> bool {
-        self.enforced == other.enforced
+        (&self.enforced, self.has_users) == (&other.enforced, other.has_users)
     }
 }
 
@@ -232,7 +234,8 @@ impl View for NamespaceView {
     fn of(object: Namespace) -> Self {
         let labels = object.metadata.labels.as_ref();
         let enforced = labels.and_then(|labels| labels.get(ENFORCED).cloned());
-        NamespaceView { version: version(&object.metadata).to_owned(), enforced }
+        let has_users = object.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(USERS));
+        NamespaceView { version: version(&object.metadata).to_owned(), enforced, has_users }
     }
 
     fn version(&self) -> &str {

@@ -1,0 +1,38 @@
+//! Images in a repository that wants a password, which a Secret of the namespace of the catalog has.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use e2e::olm;
+use serde_json::json;
+
+use super::{SHOP, World, said};
+
+impl World {
+    pub(super) async fn read_private_images(&self) {
+        self.push_on_base("private/serving:v1", "hidden", "1.0.0").await;
+        self.push_data("private/data:v1", "secret", "configs").await;
+        let (user, password) = self.cluster.registry_login();
+        let login = STANDARD.encode(format!("{user}:{password}"));
+        let known = json!({"auths": {(self.cluster.registry_for_pods()): {"auth": login}}});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull", "namespace": SHOP},
+            "type": "kubernetes.io/dockerconfigjson",
+            "stringData": {".dockerconfigjson": known.to_string()}});
+        self.apply("secret", &[secret]).await;
+        let spec = |image: &str, secrets: &[&str]| json!({"sourceType": "grpc", "image": self.named(image), "secrets": secrets});
+        olm::create(&self.client, SHOP, "denied", spec("private/data:v1", &[])).await.unwrap();
+        olm::create(&self.client, SHOP, "read", spec("private/data:v1", &["pull"])).await.unwrap();
+        self.by_pod(SHOP, "by-pod", spec("private/serving:v1", &["pull"])).await;
+
+        self.until_ready((SHOP, "read")).await;
+        assert!(self.pods((SHOP, "read")).await.is_empty(), "it is read here");
+        self.until_ready((SHOP, "by-pod")).await;
+        assert_eq!(self.pod((SHOP, "by-pod")).await["spec"]["imagePullSecrets"], json!([{"name": "pull"}]));
+        for package in ["secret", "hidden"] {
+            self.kubectl(&format!("get packagemanifest {package} -n {SHOP}")).await;
+        }
+        // Neither the process nor the node may read it.
+        let denied = |told: (String, String)| told.0 == "RegistryServerError" && told.1.contains("private/data");
+        self.until("to be denied", (SHOP, "denied"), |it| denied(said(it))).await;
+        self.kubectl(&format!("delete catalogsource denied -n {SHOP}")).await;
+    }
+}
