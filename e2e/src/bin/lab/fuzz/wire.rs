@@ -176,8 +176,8 @@ mod tests {
         let groups = groups(
             br#"[[{"headers": {"a": "b", "_path": "/"}, "stream": 1, "flags": 5}], [{"raw": "xy", "kind": 6}]]"#,
         );
-        assert_eq!(groups[0], b"\0\0\x0d\x01\x05\0\0\0\x01\0\x05:path\x01/\0\x01a\x01b".as_slice());
-        assert_eq!(frames(&groups.concat()), Some(vec![(1, 13), (6, 2)]));
+        assert_eq!(groups[0], b"\0\0\x0e\x01\x05\0\0\0\x01\0\x05:path\x01/\0\x01a\x01b".as_slice());
+        assert_eq!(frames(&groups.concat()), Some(vec![(1, 14), (6, 2)]));
         assert_eq!(frames(b"\0\0\0\x63\0\0\0\0\0"), None);
     }
 }
