@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod clients;
+mod hostile;
 mod hub;
 mod kills;
 mod node;

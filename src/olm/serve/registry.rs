@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -151,6 +152,35 @@ impl Server {
         shared.clone().accept(self.listener, Target::Own(Arc::new(key)), stop).await;
         shared.connections.close();
         shared.connections.wait().await;
+    }
+}
+
+/// Serves catalogs on streams that are connected already, each as a connection to the shared port is served.
+pub(crate) struct Streams {
+    shared: Shared,
+    calls: Calls,
+}
+
+impl Streams {
+    pub(crate) fn new(catalogs: watch::Receiver<Arc<Catalogs>>) -> Self {
+        let shared = Shared::new(catalogs, Limits::default());
+        let calls = Calls::new(&shared, Target::Named);
+        Streams { shared, calls }
+    }
+
+    /// Serves a client that speaks HTTP/2 until it closes the stream. An error says why it was ended before.
+    pub(crate) async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<(), String> {
+        let stop = CancellationToken::new();
+        let served = connection::serve_greeted(stream, self.calls.clone(), self.shared.limits, stop).await;
+        served.map_err(|error| error.to_string())
+    }
+
+    /// Whether nothing of any call is left: neither its memory nor its place.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.memory.is_free() && self.calls.under_way() == 0
     }
 }
 
