@@ -44,6 +44,7 @@ pub fn first(object: &CatalogSource, version: &str, now: Timestamp) -> First {
             config_map: None,
             channel: None,
             pods: Some(pods),
+            service: None,
         };
         source::decide(&facts, &check, now)
     };
