@@ -25,8 +25,12 @@ use rustls::sign::CertifiedKey;
 use state::State;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+/// How long an answer waits for what other replicas serve.
+const CATCHING_UP: Duration = Duration::from_secs(2);
 
 /// What the answers depend on. All of it may change while the server runs.
 #[derive(Clone, Debug)]
@@ -34,6 +38,8 @@ pub(crate) struct Sources {
     /// Catalogs of this namespace are seen by all.
     pub global: String,
     pub catalogs: watch::Receiver<Arc<Catalogs>>,
+    /// Since when another replica serves something that is not served here yet.
+    pub behind: watch::Receiver<Option<Instant>>,
     /// An error says why nobody can be known.
     pub front_proxy: watch::Receiver<Result<FrontProxy, String>>,
     /// What to serve with, once there is something.
@@ -116,9 +122,24 @@ impl PackageServer {
         if let Some(response) = answer::document(&request, parts) {
             return Ok(response);
         }
-        let state = self.state.borrow().clone();
+        let state = self.current().await;
         let state = state.ok_or_else(|| Status::unavailable("catalogs have not been read yet; try again"))?;
         answer::packages(request, state, &self.sources.global, &self.writers, parts).await
+    }
+
+    /// The state, with what other replicas serve already if that comes soon: who has just seen a catalog become ready is answered by
+    /// any of them.
+    async fn current(&self) -> Option<Arc<State>> {
+        let (mut behind, mut state) = (self.sources.behind.clone(), self.state.clone());
+        let since = *behind.borrow();
+        let limit = Instant::now().min(since.unwrap_or_else(Instant::now)) + CATCHING_UP;
+        let caught_up = async {
+            let _ = behind.wait_for(Option::is_none).await;
+            let is_latest = |state: &State| state.is_of(&self.sources.catalogs.borrow());
+            let _ = state.wait_for(|state| state.as_deref().is_some_and(is_latest)).await;
+        };
+        let _ = tokio::time::timeout_at(limit.into(), caught_up).await;
+        self.state.borrow().clone()
     }
 
     fn user(&self, parts: &Parts) -> Result<User, Status> {

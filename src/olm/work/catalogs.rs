@@ -61,6 +61,8 @@ type Sources = BTreeMap<Id, Arc<SourceView>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Outputs {
     pub catalogs: watch::Receiver<Arc<served::Catalogs>>,
+    /// Since when something is not served yet of which the holder of the lease says that it is.
+    pub behind: watch::Receiver<Option<Instant>>,
     pub ports: watch::Receiver<Arc<served::Ports>>,
 }
 
@@ -81,6 +83,7 @@ pub(crate) struct CatalogController {
     catalogs: BTreeMap<Id, Catalog>,
     services: Services,
     served: watch::Sender<Arc<served::Catalogs>>,
+    behind: watch::Sender<Option<Instant>>,
     figures: Arc<Figures>,
     /// It has been said which kinds are not there.
     missing_said: bool,
@@ -101,6 +104,7 @@ impl CatalogController {
         let live = Live::start(&settings, clients, &changed, stop);
         figures.show(live.clone());
         let (served, catalogs) = watch::channel(Arc::default());
+        let (late, behind) = watch::channel(None);
         let (told, ports) = watch::channel(Arc::default());
         let objects_to_read = Objects::reader(clients.call.clone());
         let reader = Arc::new(Reader::new(store, objects_to_read, &settings.global_namespace));
@@ -120,10 +124,11 @@ impl CatalogController {
             leading,
             live,
             served,
+            behind: late,
             figures,
             missing_said: false,
         };
-        (controller, Outputs { catalogs, ports })
+        (controller, Outputs { catalogs, behind, ports })
     }
 
     /// Runs until `stop`, and answers whoever asks whether it does.
@@ -259,6 +264,13 @@ impl CatalogController {
             let differs = !is_same(known, &served);
             if differs {
                 *known = Arc::new(served);
+            }
+            differs
+        });
+        self.behind.send_if_modified(|since| {
+            let differs = since.is_some() == missing.is_empty();
+            if differs {
+                *since = (!missing.is_empty()).then_some(at);
             }
             differs
         });

@@ -1,8 +1,8 @@
 //! Starts the server of packages, and what it has to follow.
 
+use super::catalogs::Outputs;
 use super::certificate::{self, Identity};
 use crate::cluster::{Clients, Kinds, task};
-use crate::olm::catalog::served::Catalogs;
 use crate::olm::certificate::Stored;
 use crate::olm::serve::packages::{PackageServer, Sources};
 use crate::process::serving::{Served, again_and_again, authentication, demands};
@@ -52,10 +52,10 @@ pub(crate) struct Running {
     pub ended: JoinHandle<()>,
 }
 
-/// Serves the packages of these catalogs until `end`, which comes some time after `stop` ([`lingering`]).
+/// Serves the packages of the catalogs until `end`, which comes some time after `stop` ([`lingering`]).
 pub(crate) fn start(
     settings: Settings,
-    catalogs: watch::Receiver<Arc<Catalogs>>,
+    outputs: &Outputs,
     clients: &Clients,
     kinds: &Arc<Kinds>,
     stop: &CancellationToken,
@@ -67,7 +67,8 @@ pub(crate) fn start(
     let front_proxy = authentication::follow(clients, kinds.clone(), stop, lacking, FrontProxy::parse);
     let sources = Sources {
         global,
-        catalogs,
+        catalogs: outputs.catalogs.clone(),
+        behind: outputs.behind.clone(),
         front_proxy,
         certificate: key,
         demands: demands(flags, clients, kinds, stop),

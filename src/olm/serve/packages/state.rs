@@ -64,6 +64,11 @@ impl State {
         State { catalogs, labels, listed }
     }
 
+    /// Whether it was made of these.
+    pub(super) fn is_of(&self, catalogs: &Arc<Catalogs>) -> bool {
+        Arc::ptr_eq(&self.catalogs, catalogs)
+    }
+
     /// Writes a package as JSON.
     pub(super) fn write(
         &self,

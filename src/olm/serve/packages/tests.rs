@@ -13,7 +13,7 @@ use flate2::read::GzDecoder;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use std::io::Read;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const GLOBAL: &str = "openshift-marketplace";
 const V1: &str = "/apis/packages.operators.coreos.com/v1";
@@ -27,6 +27,7 @@ struct Running {
     client: reqwest::Client,
     server: Arc<PackageServer>,
     catalogs: watch::Sender<Arc<Catalogs>>,
+    behind: watch::Sender<Option<Instant>>,
     front_proxy: watch::Sender<Result<FrontProxy, String>>,
     certificate: watch::Sender<Option<Arc<CertifiedKey>>>,
     stopping: CancellationToken,
@@ -67,6 +68,7 @@ impl Running {
         let authority = Authority::new("front-proxy");
         let (key, trusted) = certificate();
         let (catalogs, received) = watch::channel(catalogs());
+        let (behind, late) = watch::channel(None);
         let (front_proxy, proxy) = watch::channel(FrontProxy::parse(&config_map(&authority, &[])));
         let (certificate, used) = watch::channel(key);
         let (stopping, stop, asked) =
@@ -74,6 +76,7 @@ impl Running {
         let sources = Sources {
             global: GLOBAL.to_owned(),
             catalogs: received,
+            behind: late,
             front_proxy: proxy,
             certificate: used,
             demands: watch::channel(tls::Demands::default()).1,
@@ -85,7 +88,20 @@ impl Running {
         tokio::spawn(server.clone().serve(port, stop.clone()));
         server.state.clone().wait_for(Option::is_some).await.unwrap();
         let client = client(&trusted, Some(&authority.client("front-proxy-client")), false);
-        Running { base, authority, trusted, client, server, catalogs, front_proxy, certificate, stopping, stop, asked }
+        Running {
+            base,
+            authority,
+            trusted,
+            client,
+            server,
+            catalogs,
+            behind,
+            front_proxy,
+            certificate,
+            stopping,
+            stop,
+            asked,
+        }
     }
 
     fn request(&self, user: &str, path: &str) -> reqwest::RequestBuilder {
@@ -296,7 +312,7 @@ async fn only_api_servers_may_say_who_asks() {
     }
     let nobody = running.client.get(format!("{}{V1}/packagemanifests", running.base)).send().await.unwrap();
     assert_eq!(nobody.status().as_u16(), 401, "an API server that does not say who asks");
-    assert_eq!(running.asked.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(running.asked.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -338,7 +354,7 @@ async fn discovery_and_openapi_are_served_to_whoever_asks_through_an_api_server(
     assert!(answer.headers()["cache-control"].to_str().unwrap().contains("immutable"));
     assert_eq!(answer.json::<Value>().await.unwrap()["openapi"], "3.0.0");
     assert_eq!(running.get("/other").await.0, 404);
-    assert_eq!(running.asked.load(std::sync::atomic::Ordering::SeqCst), 0, "it says the same to all");
+    assert_eq!(running.asked.load(Ordering::SeqCst), 0, "it says the same to all");
 }
 
 #[tokio::test]
@@ -372,7 +388,7 @@ async fn content_that_cannot_be_read_any_more_fails_alone_and_is_named() {
             [served(GLOBAL, "community", &whole), served("team", "own", &Arc::new(content(&blobs("b")).0))].into(),
         ))
         .await;
-    flaky.store(true, std::sync::atomic::Ordering::SeqCst);
+    flaky.store(true, Ordering::SeqCst);
     let (code, status) = running.of_team("/a").await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
     assert!(
@@ -448,4 +464,26 @@ async fn request_has_one_state_of_all_catalogs() {
         }
     };
     tokio::join!(asking, changing);
+}
+
+#[tokio::test]
+async fn answer_waits_for_what_other_replicas_serve_already_but_not_for_long() {
+    let running = Running::start().await;
+    let path = format!("{V1}/packagemanifests");
+    let late = Arc::new(content(&blobs("late")).0);
+    let asked = running.asked.load(Ordering::SeqCst);
+    running.behind.send_replace(Some(Instant::now()));
+    let arriving = async {
+        while running.asked.load(Ordering::SeqCst) == asked {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        running.becomes(Arc::new([served(GLOBAL, "one", &late)].into())).await;
+        running.behind.send_replace(None);
+    };
+    let ((code, list), ()) = tokio::join!(running.get(&path), arriving);
+    assert_eq!((code, names(&list)), (200, vec!["late@one".to_owned()]));
+    // A registry that sends a catalog bit by bit does not keep the others from being told.
+    running.behind.send_replace(Instant::now().checked_sub(CATCHING_UP));
+    let answer = tokio::time::timeout(CATCHING_UP, running.get(&path)).await;
+    assert_eq!(answer.unwrap().0, 200);
 }
