@@ -6,6 +6,7 @@ pub(crate) mod apply;
 pub(crate) mod backoff;
 pub(crate) mod client;
 pub(crate) mod dated;
+pub(crate) mod each;
 pub(crate) mod error;
 pub(crate) mod feed;
 pub(crate) mod feeds;

@@ -42,6 +42,7 @@ pub mod api {
         pub use crate::cluster_version::progress::{CONFIG_MAP, KEY, NodeState, Progress};
     }
 }
+pub mod bundles;
 pub mod catalog {
     pub use crate::olm::catalog::blobs::{Blobs, BlobsError, Document, Form};
     pub use crate::olm::catalog::builder::{Catalog, CatalogBuilder, CatalogError, FileId, Sick};
@@ -154,6 +155,8 @@ pub mod payload {
         pub use crate::object::yaml::documents;
     }
 }
+pub mod registry;
+pub mod sources;
 pub mod updates {
     pub mod graph {
         pub use crate::release::update_graph::response::parse_updates;

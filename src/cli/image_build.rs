@@ -4,7 +4,7 @@
 use super::output;
 use super::release::{OWN_MANIFESTS, RegistryArgs, new::created};
 use crate::net::registry::image::{self, Image, Start};
-use crate::net::registry::layer::{self, Layer, LayerFile, Packing};
+use crate::net::registry::layer::{self, FileBytes, Layer, LayerFile, Packing};
 use crate::net::registry::layout::Layout;
 use crate::net::registry::{Access, RegistryError, Repository, copy, parse_reference, pull_spec};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -136,7 +136,7 @@ pub(crate) fn build(recipe: &Recipe) -> anyhow::Result<Built> {
             "{} contains no certificates in PEM format",
             path.display()
         );
-        system.push(LayerFile { path: CA_BUNDLE.into(), mode: 0o444, bytes });
+        system.push(LayerFile { path: CA_BUNDLE.into(), mode: 0o444, bytes: bytes.into() });
     }
     let mut rest = Vec::new();
     if let Some(dir) = &recipe.manifests {
@@ -147,7 +147,7 @@ pub(crate) fn build(recipe: &Recipe) -> anyhow::Result<Built> {
         if from.is_dir() {
             add_folder(&mut rest, from, &inside(to)?, true)?;
         } else {
-            rest.push(LayerFile { path: inside(to)?, mode: mode(from)?, bytes: read(from)? });
+            rest.push(LayerFile { path: inside(to)?, mode: mode(from)?, bytes: read(from)?.into() });
         }
     }
     let mtime = u64::try_from(recipe.created.as_second()).unwrap_or(0);
@@ -170,10 +170,10 @@ pub(crate) fn build(recipe: &Recipe) -> anyhow::Result<Built> {
 pub(crate) fn program(binary: &Path, path: &str) -> anyhow::Result<(LayerFile, &'static str)> {
     let bytes = std::fs::read(binary).with_context(|| binary.display().to_string())?;
     let architecture = static_architecture(&bytes).with_context(|| binary.display().to_string())?;
-    Ok((LayerFile { path: inside(path)?, mode: 0o755, bytes }, architecture))
+    Ok((LayerFile { path: inside(path)?, mode: 0o755, bytes: bytes.into() }, architecture))
 }
 
-/// All files of a folder, as they are in an image below a path.
+/// All files of a folder, as they are in an image below a path. They are read when the layer is written.
 pub(crate) fn folder(dir: &Path, to: &str) -> anyhow::Result<Vec<LayerFile>> {
     let mut files = Vec::new();
     add_folder(&mut files, dir, &inside(to)?, true)?;
@@ -264,8 +264,7 @@ fn add_folder(files: &mut Vec<LayerFile>, dir: &Path, to: &str, deep: bool) -> a
             .with_context(|| format!("{}: the name is not UTF-8 text", path.display()))?;
         let to = format!("{to}/{name}");
         if path.is_file() {
-            let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
-            files.push(LayerFile { path: to, mode: mode(&path)?, bytes });
+            files.push(LayerFile { path: to, mode: mode(&path)?, bytes: FileBytes::Disk(path) });
         } else if deep && path.is_dir() && !path.is_symlink() {
             add_folder(files, &path, &to, deep)?;
         }

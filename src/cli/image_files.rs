@@ -135,11 +135,11 @@ mod tests {
         use futures::StreamExt;
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::create(folder.path()).await.unwrap();
-        let file = LayerFile { path: "configs/a".into(), mode: 0o444, bytes: b"1".to_vec() };
+        let file = LayerFile { path: "configs/a".into(), mode: 0o444, bytes: b"1".to_vec().into() };
         let layers = [write(&[file], 0, Packing::Plain).unwrap()];
         let image = scratch(&layers, &Start::default(), jiff::Timestamp::UNIX_EPOCH).unwrap();
         let parts = [
-            (&image.manifest.layers[0], layers[0].bytes.clone()),
+            (&image.manifest.layers[0], layers[0].bytes.whole()),
             (&image.manifest.config, image.config_bytes.clone()),
         ];
         for (part, bytes) in parts {

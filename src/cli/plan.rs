@@ -22,6 +22,8 @@ use crate::merge::{self, MergeError, Owner};
 use crate::object::manifest::{Manifest, ObjectId};
 use crate::release::{ApplyFilter, Payload};
 use clap::{Args, ValueEnum};
+use cluster::catalogs::Catalog;
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -36,7 +38,8 @@ const CLUSTER: &str = "cluster";
 /// what will probably stop it. Runs the same code as the daemon, and changes nothing.
 ///
 /// With --from cluster, compares the release with the objects in the cluster, and reads from the cluster which manifests
-/// are included. With --from DIR or IMAGE, compares two releases as if no object had been changed since, and the flags say
+/// are included; and says which images catalogs of operators will have, and whether their registries have these. With --from DIR
+/// or IMAGE, compares two releases as if no object had been changed since, and the flags say
 /// which manifests are included.
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
@@ -92,18 +95,27 @@ pub(crate) enum Output {
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     let to = given::read(&args.to, args.to_image.as_deref(), &args.image).await?;
-    let forecast = if args.from == CLUSTER {
-        cluster::forecast(&args, &to).await?
+    let plan = if args.from == CLUSTER {
+        cluster::plan(&args, &to).await?
     } else {
         let from = given::read(&args.from, args.from_image.as_deref(), &args.image).await?;
-        between(&args, &from, &to)?
+        Plan { forecast: between(&args, &from, &to)?, catalogs: Vec::new() }
     };
     match args.output {
-        Output::Text => print(&text::text(&forecast, &layout::page(), args.all))?,
-        Output::Json => print(&(serde_json::to_string_pretty(&forecast)? + "\n"))?,
-        Output::Dot => print(&forecast::dot(&forecast))?,
+        Output::Text => print(&text::text(&plan, &layout::page(), args.all))?,
+        Output::Json => print(&(serde_json::to_string_pretty(&plan)? + "\n"))?,
+        Output::Dot => print(&forecast::dot(&plan.forecast))?,
     }
-    Ok(if forecast.is_blocked() { Exit::Blocked } else { Exit::Success })
+    Ok(if plan.forecast.is_blocked() { Exit::Blocked } else { Exit::Success })
+}
+
+/// What the update does, and what other products make of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Plan {
+    #[serde(flatten)]
+    forecast: Forecast,
+    /// The catalogs of operators that the update may give another image. Empty if no cluster was read.
+    catalogs: Vec<Catalog>,
 }
 
 /// Plans the update from one release to another.
@@ -144,7 +156,8 @@ fn between(args: &PlanArgs, from: &given::Given, to: &given::Given) -> anyhow::R
     forecast.unknowns.extend(
         [
             "What only a cluster shows: changes by other clients, objects that do not belong to the release, whether operators \
-             are healthy, which overrides are set, and whether the permissions suffice.",
+             are healthy, which overrides are set, which images catalogs of operators will have, and whether the permissions \
+             suffice.",
             "What is injected into objects (proxy, API server address, TLS profile, CA bundles): it comes from the cluster and \
              may change more fields.",
         ]

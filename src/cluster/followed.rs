@@ -1,5 +1,6 @@
 //! The objects of a kind, kept current by a watch, each reduced to what a controller needs of it.
 
+use crate::cluster::each::{Each, Odd, Undecodable, split};
 use crate::cluster::task;
 use crate::cluster::watcher::{Event, Selection, events};
 use crate::cluster::{ApiError, Clients};
@@ -7,7 +8,7 @@ use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -40,8 +41,14 @@ struct State<V> {
     /// How often everything was read anew: when following began, and after each watch that has ended.
     rounds: u64,
     error: Option<String>,
+    /// The server may never have the kind.
+    optional: bool,
     /// The server does not know the kind.
     absent: bool,
+    /// Objects that do not fit their type, and why.
+    undecodable: BTreeMap<String, String>,
+    /// Those of them that have not been told of since everything is read anew.
+    unseen: BTreeSet<String>,
 }
 
 impl<V: View> Followed<V> {
@@ -64,6 +71,7 @@ impl<V: View> Followed<V> {
         until: CancellationToken,
     ) -> Arc<Self> {
         let followed = Arc::new(Self::new(changed));
+        followed.lock().optional = selection.optional;
         let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
         let (told, mut stream) = (followed.clone(), events::<V::Object>(client, selection).boxed());
         task::spawn("followed objects", stop, async move {
@@ -74,9 +82,38 @@ impl<V: View> Followed<V> {
         followed
     }
 
+    /// The same for a kind that users write: an object that does not fit its type is left out, and named in [`Followed::undecodable`].
+    pub(crate) fn start_each(
+        clients: &Clients,
+        selection: Selection,
+        changed: Arc<Notify>,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
+        let followed = Arc::new(Self::new(changed));
+        let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
+        let kind = selection.kind.kind.clone();
+        let (told, mut stream) = (followed.clone(), events::<Each<V::Object>>(client, selection).boxed());
+        task::spawn("followed objects", stop, async move {
+            while let Some(event) = stream.next().await {
+                told.on_each(&kind, event);
+            }
+        });
+        followed
+    }
+
     fn new(changed: Arc<Notify>) -> Self {
-        let state =
-            State { views: BTreeMap::new(), seen: None, told: 0, ready: false, rounds: 0, error: None, absent: false };
+        let state = State {
+            views: BTreeMap::new(),
+            seen: None,
+            told: 0,
+            ready: false,
+            rounds: 0,
+            error: None,
+            optional: false,
+            absent: false,
+            undecodable: BTreeMap::new(),
+            unseen: BTreeSet::new(),
+        };
         Followed { state: Mutex::new(state), changed, subscribers: watch::Sender::new(()) }
     }
 
@@ -92,8 +129,49 @@ impl<V: View> Followed<V> {
         Arc::new(followed)
     }
 
+    /// Of a kind that the server does not serve.
+    #[cfg(test)]
+    pub(crate) fn absent() -> Arc<Self> {
+        let followed = Self::new(Arc::default());
+        let cause = crate::cluster::Cause::Server { code: 404, reason: String::new(), message: String::new() };
+        followed.on_event(Err(ApiError { attempt: "watch".to_owned(), cause }));
+        Arc::new(followed)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<V>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What does not fit is told once, and not again as long as it is so.
+    fn on_each(&self, kind: &str, event: Result<Event<Each<V::Object>>, ApiError>) {
+        let event = match event.map(split) {
+            Ok(Ok(event)) => Ok(event),
+            Err(error) => Err(error),
+            Ok(Err(odd)) => {
+                if self.lock().on_odd(kind, odd) {
+                    self.tell();
+                }
+                return;
+            }
+        };
+        {
+            let mut state = self.lock();
+            match &event {
+                Ok(Event::Init) => state.unseen = state.undecodable.keys().cloned().collect(),
+                Ok(Event::InitDone) => {
+                    let gone = std::mem::take(&mut state.unseen);
+                    state.undecodable.retain(|name, _| !gone.contains(name));
+                }
+                Ok(Event::InitApply(object) | Event::Apply(object) | Event::Delete(object)) => {
+                    let name = name(object.meta());
+                    if state.undecodable.remove(&name).is_some() {
+                        tracing::info!(kind, name, "the object can be read again");
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        self.on_event(event);
     }
 
     fn on_event(&self, event: Result<Event<V::Object>, ApiError>) {
@@ -121,8 +199,13 @@ impl<V: View> Followed<V> {
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    if state.error.as_ref() != Some(&text) {
-                        tracing::warn!(%error, "objects not followed; trying again");
+                    match state.error.as_ref() == Some(&text) {
+                        true => {}
+                        // Whoever can do without says so.
+                        false if error.is_not_found() && state.optional => {
+                            tracing::debug!(%error, "there is no such kind; looking again later");
+                        }
+                        false => tracing::warn!(%error, "objects not followed; trying again"),
                     }
                     let known = (state.error.as_ref() == Some(&text), state.absent) == (true, error.is_not_found());
                     state.error = Some(text);
@@ -179,6 +262,11 @@ impl<V: View> Followed<V> {
         self.lock().rounds
     }
 
+    /// Objects that are left out because they do not fit their type, and why: `namespace/name`, or the name alone.
+    pub(crate) fn undecodable(&self) -> BTreeMap<String, String> {
+        self.lock().undecodable.clone()
+    }
+
     /// Why the objects cannot be read at present.
     pub(crate) fn error(&self) -> Option<String> {
         self.lock().error.clone()
@@ -203,8 +291,29 @@ impl<V: View> State<V> {
         changed && self.ready
     }
 
+    /// Whether that changes what is known. What it was before is not true any more.
+    fn on_odd(&mut self, kind: &str, odd: Odd) -> bool {
+        let (Odd::Is(object) | Odd::Gone(object)) = &odd;
+        let Undecodable { metadata, cause } = &**object;
+        let name = name(metadata);
+        self.on_told(metadata);
+        self.unseen.remove(&name);
+        if matches!(odd, Odd::Gone(_)) {
+            self.undecodable.remove(&name);
+        } else if self.undecodable.get(&name) != Some(cause) {
+            tracing::warn!(
+                kind,
+                name,
+                cause,
+                "an object is left out: it does not have the form of its kind; correct the field"
+            );
+            self.undecodable.insert(name.clone(), cause.clone());
+        }
+        self.views.remove(&name).is_some() && self.ready
+    }
+
     fn complete(&mut self) -> bool {
-        let seen: std::collections::BTreeSet<String> = self.seen.take().unwrap_or_default().into_iter().collect();
+        let seen: BTreeSet<String> = self.seen.take().unwrap_or_default().into_iter().collect();
         self.views.retain(|name, _| seen.contains(name));
         self.error = None;
         self.absent = false;
@@ -282,5 +391,37 @@ mod tests {
         followed.on_written(node("c", "21"));
         let expected = [("b", "20"), ("c", "21")].map(|(name, version)| (name.to_owned(), version.to_owned()));
         assert_eq!(versions(&followed), expected);
+    }
+    fn each(object: serde_json::Value) -> Each<Node> {
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn object_that_does_not_fit_is_left_out_until_it_is_repaired() {
+        let followed: Followed<NodeView> = Followed::new(Arc::default());
+        let fine = |name: &str, version: &str| each(json!({"metadata": {"name": name, "resourceVersion": version}}));
+        let odd = |name: &str, version: &str| {
+            each(json!({"metadata": {"name": name, "resourceVersion": version}, "spec": {"unschedulable": "no"}}))
+        };
+        let tell =
+            |events: Vec<Event<Each<Node>>>| events.into_iter().for_each(|event| followed.on_each("Node", Ok(event)));
+        let names = || followed.all().unwrap().into_keys().collect::<Vec<_>>();
+        let odds = || followed.undecodable().into_keys().collect::<Vec<_>>();
+        let begin = |objects: Vec<Each<Node>>| {
+            let objects = objects.into_iter().map(Event::InitApply);
+            [Event::Init].into_iter().chain(objects).chain([Event::InitDone]).collect::<Vec<_>>()
+        };
+        tell(begin(vec![fine("a", "1"), odd("b", "2"), fine("c", "3")]));
+        assert_eq!((names(), odds()), (vec!["a".to_owned(), "c".to_owned()], vec!["b".to_owned()]));
+        assert!(followed.undecodable()["b"].contains("spec.unschedulable"), "{:?}", followed.undecodable());
+        tell(vec![Event::Apply(fine("b", "4")), Event::Apply(odd("c", "5"))]);
+        assert_eq!((names(), odds()), (vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned()]));
+        // The answer to a write that is older does not bring it back.
+        followed.on_written(node("c", "3"));
+        assert_eq!(names(), ["a", "b"]);
+        tell(begin(vec![fine("a", "1"), odd("b", "6")]));
+        assert_eq!((names(), odds()), (vec!["a".to_owned()], vec!["b".to_owned()]), "c was deleted meanwhile");
+        tell(vec![Event::Delete(odd("b", "7"))]);
+        assert!(odds().is_empty());
     }
 }

@@ -34,7 +34,8 @@ pub(crate) struct Selection {
     /// Empty for all.
     pub namespace: String,
     pub selector: Selector,
-    /// The server may never have the kind: as long as it has not, it is asked once in ten minutes.
+    /// The server may never have the kind: as long as it has not, it is asked once in ten minutes. A kind that it had before is asked
+    /// for once more soon: a server that has just begun may not have loaded its definitions.
     pub optional: bool,
 }
 
@@ -124,7 +125,7 @@ where
     T: Clone + DeserializeOwned + Send + 'static,
 {
     let state = State::Paused { until: Instant::now() };
-    let watcher = Watcher { client, selection, backoff, by_list: false, state };
+    let watcher = Watcher { client, selection, backoff, by_list: false, served: false, state };
     stream::unfold(watcher, |mut watcher| async move { Some((watcher.next().await, watcher)) })
 }
 
@@ -165,6 +166,8 @@ struct Watcher<T> {
     /// Everything is read by a list and not by initial events. After a failure the other way is tried, and the one that
     /// works is kept.
     by_list: bool,
+    /// The last attempt but the present one has found the kind.
+    served: bool,
     state: State<T>,
 }
 
@@ -193,11 +196,15 @@ impl<T: Clone + DeserializeOwned + Send + 'static> Watcher<T> {
                 }
             };
             match told {
-                Ok(Some(event)) => return Ok(event),
+                Ok(Some(event)) => {
+                    self.served = true;
+                    return Ok(event);
+                }
                 Ok(None) => {}
                 Err(error) => {
                     self.pause();
-                    if self.selection.optional && error.is_not_found() {
+                    let was_served = std::mem::take(&mut self.served);
+                    if self.selection.optional && error.is_not_found() && !was_served {
                         self.state = State::Paused { until: Instant::now() + with_jitter(NOT_SERVED) };
                     }
                     return Err(error);

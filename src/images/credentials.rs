@@ -3,8 +3,10 @@
 
 use base64::Engine;
 use base64::alphabet;
+use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
+use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -85,6 +87,13 @@ struct Entry {
     username: String,
     password: String,
     registrytoken: String,
+}
+
+/// The credentials in a Secret, in their forms.
+pub(crate) fn of_secret(secret: &Value) -> Vec<(Format, Vec<u8>)> {
+    let of = |key: &str| STANDARD.decode(secret.get("data")?.get(key)?.as_str()?).ok();
+    let forms = [(Format::DockerConfigJson, ".dockerconfigjson"), (Format::DockerCfg, ".dockercfg")];
+    forms.into_iter().filter_map(|(form, key)| Some((form, of(key)?))).collect()
 }
 
 impl Keyring {

@@ -41,10 +41,24 @@ impl Proxies {
     /// A proxy is not the URL of an HTTP proxy. It is not left out, because then requests would go out directly.
     pub(crate) fn new(settings: &ProxySettings) -> Result<Self, String> {
         Ok(Proxies {
-            http: proxy_url("httpProxy", &settings.http)?,
-            https: proxy_url("httpsProxy", &settings.https)?,
+            http: proxy_url("httpProxy of Proxy \"cluster\"", &settings.http)?,
+            https: proxy_url("httpsProxy of Proxy \"cluster\"", &settings.https)?,
             direct: settings.none.split(',').filter_map(direct).collect(),
         })
+    }
+
+    /// Those of the variables `GRPC_PROXY` and `NO_PROXY`: for connections in plain text, and by such connections.
+    ///
+    /// # Errors
+    /// The first is not the URL of such a proxy.
+    pub(crate) fn for_grpc(proxy: &str, none: &str) -> Result<Self, String> {
+        let http = proxy_url("GRPC_PROXY", proxy)?;
+        if http.as_ref().is_some_and(|url| url.scheme() != "http") {
+            return Err(
+                "GRPC_PROXY is an https:// URL, but that proxy is reached in plain text: use http://".to_owned()
+            );
+        }
+        Ok(Proxies { http, https: None, direct: none.split(',').filter_map(direct).collect() })
     }
 
     /// The proxy for this URL; `None` if it is reached directly.
@@ -84,7 +98,8 @@ impl Proxies {
     }
 }
 
-fn proxy_url(field: &str, text: &str) -> Result<Option<Url>, String> {
+/// `place`: where it stands, for errors.
+fn proxy_url(place: &str, text: &str) -> Result<Option<Url>, String> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -92,8 +107,8 @@ fn proxy_url(field: &str, text: &str) -> Result<Option<Url>, String> {
     // The URL may have a password, so it is not repeated.
     match Url::parse(&with_scheme) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Some(url)),
-        Ok(_) => Err(format!("{field} of Proxy \"cluster\" is not an http:// or https:// URL")),
-        Err(error) => Err(format!("{field} of Proxy \"cluster\" is not a URL: {error}")),
+        Ok(_) => Err(format!("{place} is not an http:// or https:// URL")),
+        Err(error) => Err(format!("{place} is not a URL: {error}")),
     }
 }
 

@@ -101,6 +101,11 @@ pub(crate) enum BundleError {
     #[error("the bundle is larger than {limit} {what}: leave out what the operator does not need, or split it")]
     TooLarge { limit: usize, what: &'static str },
     #[error(
+        "as a catalog it has more than {limit} bytes, because each version has all of its definitions and each channel all of its \
+         versions: make bundles of it, and a file-based catalog that names them"
+    )]
+    Blobs { limit: usize },
+    #[error(
         "{place}: there is no ClusterServiceVersion: add the one of this version of the operator{}",
         if .skipped.is_empty() { String::new() } else { format!("; passed over: {skipped}") }
     )]
@@ -198,4 +203,4 @@ impl Bundle {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -21,6 +21,8 @@ pub(crate) struct CatalogFigures {
 pub(crate) struct OperatorsSnapshot {
     /// `None` before all CatalogSources are known.
     pub catalogs: Option<Vec<CatalogFigures>>,
+    /// Objects that are left out because they do not have the form of their kind: kind, namespace and name.
+    pub undecodable: Vec<(&'static str, String, String)>,
     /// Requests to the API server by verb and status code.
     pub requests: BTreeMap<(&'static str, String), u64>,
     pub process: ProcessFigures,
@@ -62,6 +64,12 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
             samples.add(&labels, counted(catalog.snapshots));
         }
     });
+    let help = "1 for each object that is left out because it does not have the form of its kind.";
+    text.gauge("olm_undecodable_object", help, |samples| {
+        for (kind, namespace, name) in &snapshot.undecodable {
+            samples.add(&[("kind", *kind), ("namespace", namespace), ("name", name)], 1.0);
+        }
+    });
     process::requests(&mut text, "olm_api_requests_total", &snapshot.requests);
     process::write(&mut text, &snapshot.process);
     text
@@ -96,5 +104,13 @@ mod tests {
         assert_eq!(samples(Some(vec![])), ["catalog_source_count 0"]);
         // A process that has only just begun knows nothing.
         assert_eq!(samples(None), [""; 0]);
+    }
+
+    #[test]
+    fn object_that_is_left_out_has_a_series() {
+        let undecodable = vec![("CatalogSource", "olm".to_owned(), "a".to_owned())];
+        let text = text(&OperatorsSnapshot { undecodable, ..OperatorsSnapshot::default() });
+        let expected = "olm_undecodable_object{kind=\"CatalogSource\",namespace=\"olm\",name=\"a\"} 1";
+        assert!(text.lines().any(|line| line == expected), "{text}");
     }
 }

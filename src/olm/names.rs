@@ -26,6 +26,8 @@ pub(crate) mod property {
     pub(crate) const GVK_REQUIRED: &str = "olm.gvk.required";
     pub(crate) const LABEL: &str = "olm.label";
     pub(crate) const LABEL_REQUIRED: &str = "olm.label.required";
+    /// On a bundle that must not be installed any more.
+    pub(crate) const DEPRECATED: &str = "olm.deprecated";
     pub(crate) const CONSTRAINT: &str = "olm.constraint";
     /// What a ClusterServiceVersion says for people.
     pub(crate) const METADATA: &str = "olm.csv.metadata";

@@ -50,6 +50,8 @@ pub(crate) struct Facts<'a> {
     pub channel: Option<&'a Channel>,
     /// What pods are made by, and which there are; `None` before that is known.
     pub pods: Option<&'a Pods<'a>>,
+    /// Why its Service cannot be brought into place.
+    pub service: Option<&'a str>,
 }
 
 /// A ConfigMap as it was seen.

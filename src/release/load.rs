@@ -12,7 +12,7 @@ use crate::release::api::Release;
 use crate::version;
 use jiff::Timestamp;
 use read::{Documents, IS_SKIPPED, MAX_TOTAL, Read};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use read::manifests_of;
@@ -73,6 +73,8 @@ pub struct Payload {
     pub major: u64,
     /// Short name to pull spec.
     pub images: BTreeMap<String, String>,
+    /// Versions of parts of the images, such as `kubernetes`, as image-references has them.
+    pub versions: BTreeMap<String, BTreeSet<String>>,
     /// Included manifests: `manifests/` first, then `release-manifests/`, each in byte order of file names.
     pub manifests: Vec<Arc<Manifest>>,
     /// What the load-time filters exclude, with the reason.
@@ -110,6 +112,7 @@ fn load_within(files: PayloadFiles, options: &LoadOptions, limit: usize) -> Resu
     let Description { metadata, references, major } = describe(&files.release, &mut problems);
     let images = references.as_ref().map(ImageReferences::images);
     let built = references.as_ref().and_then(|references| references.created);
+    let versions = references.as_ref().map(ImageReferences::versions).unwrap_or_default();
     let context = Context { images: images.as_ref(), major, limit };
     let Checked { place, manifests: all, mut warnings, problems } = read_and_check(files, options, &context, problems);
     let (Some(metadata), Some(images), Some(major), true) = (metadata, images, major, problems.is_empty()) else {
@@ -130,6 +133,7 @@ fn load_within(files: PayloadFiles, options: &LoadOptions, limit: usize) -> Resu
         built,
         major,
         images,
+        versions,
         hash: hash::of(manifests.iter().map(|m| m.raw.bytes())),
         manifests,
         excluded,

@@ -5,13 +5,17 @@ use super::metadata::null_is_empty;
 use crate::object::yaml;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// File name in `release-manifests/`.
 pub const FILE: &str = "image-references";
 const API_VERSION: &str = "image.openshift.io/v1";
 const KIND: &str = "ImageStream";
 const DOCKER_IMAGE: &str = "DockerImage";
+/// Annotation of a tag with the versions of the parts of its image: `kubernetes=1.36.0,kernel=6.1.0`.
+pub(crate) const BUILD_VERSIONS: &str = "io.openshift.build.versions";
+/// The part that says which Kubernetes a release brings.
+pub(crate) const KUBERNETES: &str = "kubernetes";
 
 /// The part of the ImageStream that a release uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,6 +138,25 @@ impl ImageReferences {
         };
         self.tags.iter().filter_map(named).collect()
     }
+
+    /// The versions that tags declare of the parts of their images, by the names of the parts. A release without contradictions has one
+    /// for each. Entries that are none are passed over.
+    pub fn versions(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let declared = self.tags.iter().filter_map(|tag| tag.annotations.get(BUILD_VERSIONS));
+        for (part, version) in declared.flat_map(|declared| build_versions(declared)).flatten() {
+            versions.entry(part.to_owned()).or_default().insert(version.to_owned());
+        }
+        versions
+    }
+}
+
+/// The parts of an image and their versions without build metadata, as [`BUILD_VERSIONS`] has them. An error is an entry that is none.
+pub(crate) fn build_versions(declared: &str) -> impl Iterator<Item = Result<(&str, &str), &str>> {
+    declared.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(|entry| {
+        let (part, version) = entry.split_once('=').ok_or(entry)?;
+        Ok((part, version.split('+').next().unwrap_or_default()))
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use serde_json::json;
+
 use super::{
     Platform,
     component::Component,
@@ -64,21 +66,12 @@ impl Platform {
             component.write(&self.cluster, &folder.join(component.folder))?;
         }
         change(&folder)?;
+        self.declare_images(&folder).await?;
         let place = format!("{}/sample/release", self.cluster.registry());
         let to = format!("{place}:{}", contents.version);
-        let lab = format!("lab={}", self.images.lab);
         let previous = contents.previous.join(",");
-        let words = [
-            "release",
-            "new",
-            "--name",
-            contents.version,
-            "--to-image-base",
-            &self.images.cvo,
-            "--to-image",
-            &to,
-            &lab,
-        ];
+        let words =
+            ["release", "new", "--name", contents.version, "--to-image-base", &self.images.cvo, "--to-image", &to];
         let mut arguments: Vec<OsString> = words.into_iter().map(Into::into).collect();
         arguments.extend(["--from-dir".into(), folder.into()]);
         let images = contents.components.iter().filter_map(|component| component.image);
@@ -88,6 +81,17 @@ impl Platform {
         }
         let output = self.cvo(arguments).await?;
         Ok(Release { version: contents.version.to_owned(), image: format!("{place}@{}", digest(&output)?) })
+    }
+
+    /// Writes down the image of the components, with the version of Kubernetes that it comes with: that of the cluster.
+    async fn declare_images(&self, folder: &std::path::Path) -> anyhow::Result<()> {
+        let version = self.cluster.client().await?.apiserver_version().await?.git_version;
+        let annotations =
+            json!({"io.openshift.build.versions": format!("kubernetes={}", version.trim_start_matches('v'))});
+        let image = json!({"kind": "DockerImage", "name": self.images.lab});
+        let tag = json!({"name": "lab", "annotations": annotations, "from": image});
+        let references = json!({"apiVersion": "image.openshift.io/v1", "kind": "ImageStream", "spec": {"tags": [tag]}});
+        Ok(std::fs::write(folder.join("image-references"), references.to_string())?)
     }
 
     /// The three samples, the updates signed, and a graph that leads from one to the next.

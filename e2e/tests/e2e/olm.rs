@@ -2,16 +2,20 @@
 
 mod catalogs;
 mod clients;
+mod hostile;
 mod hub;
 mod kills;
 mod node;
 mod node_pods;
 mod packages;
 mod pages;
+mod plain;
+mod plan;
 mod pods;
 mod polls;
 mod servers;
 mod templates;
+mod wakeups;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -71,6 +75,14 @@ impl World {
 
     async fn create(&self, namespace: &str, name: &str, spec: Value) {
         olm::create(&self.client, namespace, name, spec).await.unwrap();
+    }
+
+    /// Creates the object, or gives it this content.
+    async fn apply(&self, object: &Value) {
+        let file = self.cluster.dir().join("object.json");
+        std::fs::write(&file, object.to_string()).unwrap();
+        let file = file.display().to_string();
+        self.cluster.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &file]).await.unwrap();
     }
 
     /// The CatalogSource as soon as it is so.

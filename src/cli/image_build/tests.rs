@@ -53,7 +53,8 @@ fn image_contains_what_was_requested() {
     let built = build(&recipe(dir.path())).unwrap();
     let mut seen = BTreeMap::new();
     for layer in &built.layers {
-        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(layer.bytes.as_slice()));
+        let bytes = layer.bytes.whole();
+        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes.as_slice()));
         for entry in archive.entries().unwrap() {
             let entry = entry.unwrap();
             seen.insert(entry.path().unwrap().to_str().unwrap().to_string(), entry.header().mode().unwrap());

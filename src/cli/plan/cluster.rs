@@ -1,9 +1,10 @@
 //! A plan that starts from a cluster, which is read once: its objects, its configuration, and what it permits.
 
+pub(super) mod catalogs;
 mod flags;
 mod permissions;
 
-use super::{PlanArgs, always, imply, own_deployment, prepare, warnings};
+use super::{Plan, PlanArgs, always, imply, own_deployment, prepare, warnings};
 use crate::cli::filters::ensure_some_included;
 use crate::cli::release::given::{self, Given};
 use crate::cli::status::{Operators, State};
@@ -59,7 +60,7 @@ struct Cluster {
 }
 
 /// Plans the update of the cluster.
-pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Forecast> {
+pub(crate) async fn plan(args: &PlanArgs, to: &Given) -> anyhow::Result<Plan> {
     let cluster = Cluster::connect(args).await?;
     let mut unknowns: Vec<String> = cluster.state.remarks.clone();
     let daemon = cluster.daemon(args, &mut unknowns).await;
@@ -111,10 +112,12 @@ pub(crate) async fn forecast(args: &PlanArgs, to: &Given) -> anyhow::Result<Fore
     let denied = permissions::denied(&cluster, args, &daemon, &forecast, &mut unknowns).await;
     forecast.blockers.extend(denied);
     unknowns.extend(cluster.webhooks(&forecast).await);
+    let defaults = catalogs::default_catalogs(&selection.manifests, &live, &prepared);
+    let catalogs = cluster.catalogs(args, &payload, defaults, &mut forecast, &mut unknowns).await;
     forecast.blockers.extend(parts.iter().flat_map(|parts| forecast::findings(forecast::troubles(parts))));
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
     forecast.unknowns = unknowns;
-    Ok(forecast)
+    Ok(Plan { forecast, catalogs })
 }
 
 const UNVERIFIED: &str = "Whether the release is signed by a key that the running one trusts; the daemon verifies that before \

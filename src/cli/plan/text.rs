@@ -1,20 +1,27 @@
 //! A plan as text: what is written and waited for, stage by stage, then what may stop the update and what is not known.
 
+use super::{Catalog, Plan};
 use crate::cli::layout::{Cell, Colour, Page, cut, line, paragraph, table};
 use crate::cluster_version::forecast::{Action, ExcludedBy, Forecast, GateState, Node, Severity, Stage, Step};
 use crate::cluster_version::graph::Mode;
 use crate::diff::field::Field;
+use crate::olm::planned::PlannedCatalog;
 use serde_json::Value;
 
 /// Longer values are cut to this many characters.
 const VALUE: usize = 60;
 
 /// `all`: include objects that are left alone, and nodes that write nothing.
-pub(crate) fn text(forecast: &Forecast, page: &Page, all: bool) -> String {
+pub(crate) fn text(plan: &Plan, page: &Page, all: bool) -> String {
+    let Plan { forecast, catalogs } = plan;
     let mut out = String::new();
     head(forecast, page, &mut out);
     for stage in &forecast.stages {
         stage_text(stage, page, all, &mut out);
+    }
+    if !catalogs.is_empty() {
+        line(page, &mut out, "\nImages of catalogs of operators", Colour::Strong);
+        catalogs.iter().for_each(|catalog| catalog_text(catalog, page, &mut out));
     }
     blockers(forecast, page, &mut out);
     let named = |ids: &[crate::object::manifest::ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -163,6 +170,22 @@ fn waits(page: &Page, out: &mut String, gates: &[&Step], all: bool) {
     if unshown > 0 {
         line(page, out, &format!("  {unshown} more gates, of objects that are left alone"), Colour::Faint);
     }
+}
+
+fn catalog_text(catalog: &Catalog, page: &Page, out: &mut String) {
+    let PlannedCatalog { namespace, name, from, to, .. } = &catalog.planned;
+    let shown = |image: &Option<String>| image.clone().unwrap_or_else(|| "none".to_owned());
+    let images = match from == to {
+        true => format!("{}, as now", shown(to)),
+        false => format!("{} → {}", shown(from), shown(to)),
+    };
+    let (available, colour) = match (to, catalog.available) {
+        (None, _) => ("", Colour::Busy),
+        (Some(_), Some(true)) => (" (its registry has it)", if from == to { Colour::Plain } else { Colour::Busy }),
+        (Some(_), Some(false)) => (" (its registry does not have it)", Colour::Bad),
+        (Some(_), None) => (" (its registry could not be asked)", Colour::Busy),
+    };
+    entry(page, out, &format!("{namespace}/{name}: {images}{available}"), colour);
 }
 
 fn blockers(forecast: &Forecast, page: &Page, out: &mut String) {

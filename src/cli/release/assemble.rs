@@ -4,6 +4,7 @@
 use super::mark::{is_marked, marked};
 use crate::object::manifest::Origin;
 use crate::release::load::manifests_of;
+use crate::release::references::{BUILD_VERSIONS, build_versions};
 use crate::release::typed;
 use jiff::Timestamp;
 use regex::Regex;
@@ -15,8 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const VERSION_PLACEHOLDER: &str = r"0\.0\.1-snapshot(?:-([a-z0-9]+(?:-[a-z0-9]+)*))?";
 /// Tag or digest after a repository.
 const IMAGE_SUFFIX: &str = r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,})?";
-/// Annotation of a tag with the versions of the parts of its image: `kubernetes=1.36.0,kernel=6.1.0`.
-const BUILD_VERSIONS: &str = "io.openshift.build.versions";
 
 /// The release cannot be built; lists all problems.
 #[derive(Debug, thiserror::Error)]
@@ -332,14 +331,14 @@ impl Versions {
         let release = semver::Version { build: semver::BuildMetadata::EMPTY, ..input.version.clone() }.to_string();
         let mut parts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (tag, declared) in input.tags.iter().filter_map(|(n, t)| Some((n, t.annotations.get(BUILD_VERSIONS)?))) {
-            for pair in declared.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-                match pair.split_once('=') {
-                    Some((name, version)) => {
-                        let version = version.split('+').next().unwrap_or_default();
+            for entry in build_versions(declared) {
+                match entry {
+                    Ok((name, version)) => {
                         parts.entry(name.into()).or_default().insert(version.into());
                     }
-                    None => {
-                        problems.push(format!("image {tag}: annotation {BUILD_VERSIONS}: {pair:?} is not NAME=VERSION"))
+                    Err(entry) => {
+                        problems
+                            .push(format!("image {tag}: annotation {BUILD_VERSIONS}: {entry:?} is not NAME=VERSION"));
                     }
                 }
             }

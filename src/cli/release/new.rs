@@ -231,7 +231,7 @@ async fn build(
     let layer_files: Vec<LayerFile> = files
         .files
         .into_iter()
-        .map(|(name, bytes)| LayerFile { path: format!("{RELEASE_MANIFESTS}{name}"), mode: 0o444, bytes })
+        .map(|(name, bytes)| LayerFile { path: format!("{RELEASE_MANIFESTS}{name}"), mode: 0o444, bytes: bytes.into() })
         .collect();
     let mtime = u64::try_from(input.created.as_second()).unwrap_or(0);
     let layer = layer::write(&layer_files, mtime, Packing::USUAL)?;

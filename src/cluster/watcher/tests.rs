@@ -180,3 +180,21 @@ async fn kind_that_may_never_be_served_is_asked_for_rarely() {
     assert_eq!(asked(&requests), ["initial", "initial", "initial"]);
     assert!(begun.elapsed() >= NOT_SERVED * 2, "{:?}", begun.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn kind_that_was_served_is_asked_for_once_more_soon() {
+    let fine = || watch(&[end_of_initial_events()], false);
+    let (client, requests) = server(vec![fine(), refused(404), fine(), refused(404), refused(404), fine()]);
+    let selection = Selection::new(kind(), "", Selector::Name("cluster".into())).optional();
+    let (mut told, begun) = (events::<Value>(client, selection).boxed(), Instant::now());
+    // Twice the beginning and the end of what exists, with an error in between, then the next error.
+    for _ in 0..6 {
+        let _ = told.next().await;
+    }
+    assert!(begun.elapsed() < NOT_SERVED / 2, "{:?}", begun.elapsed());
+    for _ in 0..2 {
+        let _ = told.next().await;
+    }
+    assert!(begun.elapsed() >= NOT_SERVED, "{:?}", begun.elapsed());
+    assert_eq!(asked(&requests), ["initial"; 6]);
+}

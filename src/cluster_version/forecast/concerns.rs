@@ -54,6 +54,8 @@ pub(crate) enum Cause {
     Order,
     /// Something in the cluster that would hinder any update.
     Cluster,
+    /// An image that something in the cluster will have is not there.
+    Image,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,7 +72,7 @@ impl Blocker {
         Blocker { cause, severity: Severity::Blocks, object: object.to_string(), reason: reason.to_owned(), message }
     }
 
-    pub(super) fn warns(self) -> Blocker {
+    pub(crate) fn warns(self) -> Blocker {
         Blocker { severity: Severity::Warns, ..self }
     }
 }

@@ -61,3 +61,15 @@ fn proxy_that_is_no_url_is_an_error_without_its_password() {
         assert!(error.contains("httpProxy") && !error.contains("secret"), "{error}");
     }
 }
+
+#[test]
+fn proxy_of_grpc_is_one_in_plain_text() {
+    for (text, words) in [("https://proxy.example:3128", "use http://"), ("ftp://proxy.example", "GRPC_PROXY is not")] {
+        let error = Proxies::for_grpc(text, "").unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+    let proxies = Proxies::for_grpc("proxy.example:3128", ".svc,10.0.0.0/8").unwrap();
+    let of = |address: &str| proxies.of(&Url::parse(&format!("http://{address}")).unwrap()).is_some();
+    let through = ["catalog.example:50051", "a.olm.svc:50051", "10.1.2.3:50051", "[2001:db8::1]:50051"].map(of);
+    assert_eq!(through, [true, false, false, true]);
+}

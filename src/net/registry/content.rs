@@ -1,7 +1,7 @@
 //! Content on its way from a registry, and to one. A layer may be large and the line slow, so that nothing limits the whole; but
 //! a registry that stops sending, or stops taking what is sent, is given up after a while.
 
-use super::layer::{is_digest, no_digest};
+use super::layer::{LayerBytes, is_digest, no_digest};
 use super::request::Ask;
 use super::{DOCUMENT_TIMEOUT, RegistryError, Repository};
 use crate::error::chain;
@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_util::io::ReaderStream;
 
 pub(super) type Content = BoxStream<'static, io::Result<Bytes>>;
 
@@ -178,6 +179,18 @@ pub(super) fn parts(bytes: Vec<u8>) -> Content {
     let bytes = Bytes::from(bytes);
     let part = move |at: usize| Ok(bytes.slice(at..size.min(at + PART)));
     stream::iter((0..size).step_by(PART).map(part)).boxed()
+}
+
+/// The content of a layer that was built.
+pub(super) async fn of_layer(bytes: LayerBytes) -> io::Result<Content> {
+    match bytes {
+        LayerBytes::Memory(bytes) => Ok(parts(bytes)),
+        // An open file can be read although its name is gone.
+        LayerBytes::Disk(path, _) => {
+            let file = tokio::fs::File::open(&*path).await?;
+            Ok(ReaderStream::with_capacity(file, PART).boxed())
+        }
+    }
 }
 
 /// The content, and where it is found what has failed of it: whoever writes it would call that a failure of where it goes to.

@@ -1,9 +1,9 @@
 //! Copies images between registries and folders, by digest and with everything they consist of. What is at the target already is
 //! not sent again, so a copy that was interrupted goes on where it was.
 
-use super::content::{cause_of, kept, parts};
+use super::content::{cause_of, kept, of_layer, parts};
 use super::image::Image;
-use super::layer::Layer;
+use super::layer::{Layer, LayerBytes};
 use super::layout::{Entry, Layout};
 use super::place::Place;
 use super::{RegistryError, Repository};
@@ -161,12 +161,16 @@ pub(crate) async fn keep(
     (folder, name): (&Layout, &str),
 ) -> Result<(), RegistryError> {
     let (to, silent): (_, Arc<dyn Progress>) = (Place::Folder(folder.clone()), Arc::new(Silent));
-    let mut new_layers: BTreeMap<String, Vec<u8>> =
+    let mut new_layers: BTreeMap<String, LayerBytes> =
         new_layers.into_iter().map(|layer| (layer.digest, layer.bytes)).collect();
     let of_base = base.map(|base| Place::Registry(Box::new(base.clone())));
     for part in &image.manifest.layers {
         match (new_layers.remove(&part.digest), &of_base) {
-            (Some(bytes), _) => folder.write(part, parts(bytes)).await?,
+            (Some(bytes), _) => {
+                let content = of_layer(bytes).await;
+                let content = content.map_err(|cause| to.failed(&format!("read layer {}", part.digest), cause))?;
+                folder.write(part, content).await?;
+            }
             (None, Some(base)) => to.take(base, part, &silent).await?,
             (None, None) => {
                 let cause = "its content is neither given nor in a base image";

@@ -23,11 +23,17 @@ impl Repository {
     /// The digest of what the reference names, by one HEAD request if the registry can do that. A reference with a digest needs
     /// none. `known` is what was found before; it comes back if nothing has changed.
     pub(crate) async fn digest(&self, known: Option<&Tagged>) -> Result<Tagged, RegistryError> {
-        let name = self.name();
-        let asked = format!("{} {name}", self.place());
         if let Some(digest) = self.reference.digest() {
+            let asked = format!("{} {}", self.place(), self.name());
             return Ok(Tagged { digest: digest.to_owned(), entity_tag: None, asked });
         }
+        self.asked(known).await
+    }
+
+    /// The same, but a reference with a digest is asked for as well: it is an error if the registry does not have it.
+    pub(super) async fn asked(&self, known: Option<&Tagged>) -> Result<Tagged, RegistryError> {
+        let name = self.name();
+        let asked = format!("{} {name}", self.place());
         let attempt = format!("ask for the digest of {name}");
         let known = known.filter(|known| known.asked == asked);
         let unless = known.and_then(|known| known.entity_tag.as_deref()).map(|tag| (IF_NONE_MATCH, tag));

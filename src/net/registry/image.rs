@@ -159,7 +159,7 @@ fn descriptor(layer: &Layer, docker: bool) -> OciDescriptor {
     OciDescriptor {
         media_type: media_type.into(),
         digest: layer.digest.clone(),
-        size: size(&layer.bytes),
+        size: i64::try_from(layer.bytes.len()).unwrap_or(i64::MAX),
         ..OciDescriptor::default()
     }
 }

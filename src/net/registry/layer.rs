@@ -1,4 +1,4 @@
-//! Image layers: writes reproducible tar archives from files in memory, and reads selected files from untrusted archives
+//! Image layers: writes reproducible tar archives from files in memory or on disk, and reads selected files from untrusted archives
 //! without following links and within fixed bounds.
 
 pub(super) mod archive;
@@ -6,7 +6,10 @@ pub(super) mod archive;
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempPath;
 
 /// Most bytes that are kept of one image, names included. The largest known release payload has 20 MB.
 const MAX_KEPT_BYTES: u64 = 48 << 20;
@@ -60,7 +63,52 @@ pub(crate) struct LayerFile {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    pub bytes: Vec<u8>,
+    pub bytes: FileBytes,
+}
+
+/// The content of a file of a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FileBytes {
+    Memory(Vec<u8>),
+    /// A file that is read when the layer is written.
+    Disk(PathBuf),
+}
+
+impl<T: Into<Vec<u8>>> From<T> for FileBytes {
+    fn from(bytes: T) -> Self {
+        FileBytes::Memory(bytes.into())
+    }
+}
+
+/// The stored bytes of a layer.
+#[derive(Clone, Debug)]
+pub(crate) enum LayerBytes {
+    Memory(Vec<u8>),
+    /// A file that is removed with the last copy of this, and its size.
+    Disk(Arc<TempPath>, u64),
+}
+
+impl From<Vec<u8>> for LayerBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        LayerBytes::Memory(bytes)
+    }
+}
+
+impl LayerBytes {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            LayerBytes::Memory(bytes) => bytes.len() as u64,
+            LayerBytes::Disk(_, size) => *size,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn whole(&self) -> Vec<u8> {
+        match self {
+            LayerBytes::Memory(bytes) => bytes.clone(),
+            LayerBytes::Disk(path, _) => std::fs::read(&**path).unwrap(),
+        }
+    }
 }
 
 /// Compression of a layer.
@@ -93,7 +141,7 @@ pub(crate) struct Layer {
     pub digest: String,
     /// `sha256:…` of the uncompressed archive, as in the image config.
     pub diff_id: String,
-    pub bytes: Vec<u8>,
+    pub bytes: LayerBytes,
 }
 
 /// `sha256:<hex>` of some bytes.
@@ -117,6 +165,28 @@ pub(super) fn no_digest(digest: &str) -> String {
 /// Writes a layer whose bytes depend on the arguments alone: entries sorted by path, owner 0:0, `mtime` (seconds since
 /// 1970) for all, and a gzip header without time and operating system.
 pub(crate) fn write(files: &[LayerFile], mtime: u64, packing: Packing) -> Result<Layer, LayerError> {
+    let (bytes, digest, diff_id) = packed(files, mtime, packing, Vec::new())?;
+    Ok(Layer { packing, digest, diff_id, bytes: bytes.into() })
+}
+
+/// The same layer in a temporary file: neither it nor its files have to fit into memory.
+pub(crate) fn write_to_disk(files: &[LayerFile], mtime: u64, packing: Packing) -> Result<Layer, LayerError> {
+    let failed = |cause| LayerError::Io { attempt: "write", cause };
+    let file = tempfile::NamedTempFile::new().map_err(failed)?;
+    let (written, digest, diff_id) = packed(files, mtime, packing, BufWriter::new(file))?;
+    let file = written.into_inner().map_err(|error| failed(error.into_error()))?;
+    let size = file.as_file().metadata().map_err(failed)?.len();
+    let bytes = LayerBytes::Disk(Arc::new(file.into_temp_path()), size);
+    Ok(Layer { packing, digest, diff_id, bytes })
+}
+
+/// Writes the layer, and returns its digest and that of the archive.
+fn packed<W: Write>(
+    files: &[LayerFile],
+    mtime: u64,
+    packing: Packing,
+    out: W,
+) -> Result<(W, String, String), LayerError> {
     let mut sorted = BTreeMap::new();
     for file in files {
         check_path(&file.path)?;
@@ -124,16 +194,16 @@ pub(crate) fn write(files: &[LayerFile], mtime: u64, packing: Packing) -> Result
             return Err(LayerError::Twice { path: file.path.clone() });
         }
     }
-    let (bytes, diff_id) = match packing {
-        Packing::Plain => archive(sorted.into_values(), mtime, Vec::new()),
+    let (files, out) = (sorted.into_values(), Hashed { out, hash: Sha256::new() });
+    let written = match packing {
+        Packing::Plain => archive(files, mtime, out),
         Packing::Gzip(level) => {
-            let gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::new(level));
-            archive(sorted.into_values(), mtime, gzip)
-                .and_then(|(gzip, diff_id)| gzip.finish().map(|bytes| (bytes, diff_id)))
+            let gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::new(level));
+            archive(files, mtime, gzip).and_then(|(gzip, diff_id)| gzip.finish().map(|out| (out, diff_id)))
         }
-    }
-    .map_err(|cause| LayerError::Io { attempt: "write", cause })?;
-    Ok(Layer { packing, digest: sha256(&bytes), diff_id, bytes })
+    };
+    let (Hashed { out, hash }, diff_id) = written.map_err(|cause| LayerError::Io { attempt: "write", cause })?;
+    Ok((out, format!("sha256:{}", hex::encode(hash.finalize())), diff_id))
 }
 
 fn archive<'a, W: Write>(
@@ -149,8 +219,23 @@ fn archive<'a, W: Write>(
         header.set_uid(0);
         header.set_gid(0);
         header.set_mtime(mtime);
-        header.set_size(file.bytes.len() as u64);
-        tar.append_data(&mut header, &file.path, file.bytes.as_slice())?;
+        match &file.bytes {
+            FileBytes::Memory(bytes) => {
+                header.set_size(bytes.len() as u64);
+                tar.append_data(&mut header, &file.path, bytes.as_slice())?;
+            }
+            FileBytes::Disk(path) => {
+                let of_file = |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
+                let content = std::fs::File::open(path).map_err(of_file)?;
+                let size = content.metadata().map_err(of_file)?.len();
+                header.set_size(size);
+                let mut content = content.take(size);
+                tar.append_data(&mut header, &file.path, &mut content).map_err(of_file)?;
+                if content.limit() > 0 {
+                    return Err(of_file(io::Error::other("it has become shorter while it was read")));
+                }
+            }
+        }
     }
     let Hashed { out, hash } = tar.into_inner()?;
     Ok((out, format!("sha256:{}", hex::encode(hash.finalize()))))

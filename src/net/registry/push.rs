@@ -1,7 +1,7 @@
 //! Pushes images, through the client library.
 
 use super::image::Image;
-use super::layer::Layer;
+use super::layer::{Layer, LayerBytes};
 use super::place::size_of;
 use super::request::too_slow;
 use super::{CONNECT_TIMEOUT, RegistryError, Repository, USER_AGENT, content, credentials};
@@ -54,7 +54,7 @@ impl Repository {
         }
     }
 
-    /// Pushes the image under the reference's tag. `new_layers` are sent from memory; all others are copied from `base`'s
+    /// Pushes the image under the reference's tag. `new_layers` are sent from here; all others are copied from `base`'s
     /// repository unless they are here already. Returns the digest.
     pub(crate) async fn push(
         &self,
@@ -62,7 +62,7 @@ impl Repository {
         new_layers: Vec<Layer>,
         base: Option<&Repository>,
     ) -> Result<String, RegistryError> {
-        let mut new_layers: std::collections::BTreeMap<String, Vec<u8>> =
+        let mut new_layers: std::collections::BTreeMap<String, LayerBytes> =
             new_layers.into_iter().map(|layer| (layer.digest, layer.bytes)).collect();
         for descriptor in &image.manifest.layers {
             match (new_layers.remove(&descriptor.digest), base) {
@@ -74,7 +74,7 @@ impl Repository {
                 }
             }
         }
-        self.upload(&image.manifest.config.digest, image.config_bytes.clone()).await?;
+        self.upload(&image.manifest.config.digest, image.config_bytes.clone().into()).await?;
         let attempt = || format!("push manifest {}", image.digest);
         let content_type = image.media_type.parse().map_err(|e| self.failed(attempt(), e, ""))?;
         let pushed =
@@ -88,12 +88,14 @@ impl Repository {
         self.within(&format!("look for blob {digest}"), client.blob_exists(&self.reference, digest)).await
     }
 
-    async fn upload(&self, digest: &str, bytes: Vec<u8>) -> Result<(), RegistryError> {
+    async fn upload(&self, digest: &str, bytes: LayerBytes) -> Result<(), RegistryError> {
         if self.has(digest).await? {
             return Ok(());
         }
-        let size = bytes.len() as u64;
-        self.send(digest, size, content::parts(bytes)).await
+        let size = bytes.len();
+        let content = content::of_layer(bytes).await;
+        let content = content.map_err(|cause| self.failed(format!("read layer {digest}"), cause, ""))?;
+        self.send(digest, size, content).await
     }
 
     /// Copies a layer from another repository: mounts it if the registry can, else streams it through this machine.

@@ -66,6 +66,24 @@ impl Sources {
         Err(nowhere(image.to_string(), attempts))
     }
 
+    /// Whether one of the places has the image, with one request for its manifest at each. It is an error if none has it and one of
+    /// them could not be asked.
+    pub(crate) async fn has(&self, image: &Reference) -> Result<bool, RegistryError> {
+        let mut attempts = Vec::new();
+        for place in self.places(image)? {
+            let found = match place {
+                Ok(repository) => repository.asked(None).await,
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(_) => return Ok(true),
+                Err(error) => attempts.push(error),
+            }
+        }
+        let is_missing = attempts.iter().all(|error| error.status() == Some(404));
+        if is_missing { Ok(false) } else { Err(nowhere(image.to_string(), attempts)) }
+    }
+
     /// Reads manifest and config of the image, at the first place that has it.
     pub(crate) async fn open(&self, image: &Reference, platform: Platform<'_>) -> Result<Opened, RegistryError> {
         let (mut attempts, mut places) = (Vec::new(), self.places(image)?.into_iter());

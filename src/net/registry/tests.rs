@@ -266,7 +266,7 @@ async fn content_that_does_not_match_its_digest_is_refused() {
     let longer = repository.gather(&image, &["manifests/"], |_| false).await.unwrap_err().to_string();
     let size = image.manifest.layers[1].size;
     assert!(longer.contains(&format!("more than the {size} bytes of its manifest")), "{longer}");
-    fake.stored.lock().unwrap().wrong_blob = Some(one_layer("manifests/own.yaml", "evil").bytes.into());
+    fake.stored.lock().unwrap().wrong_blob = Some(one_layer("manifests/own.yaml", "evil").bytes.whole().into());
     let gathered = repository.gather(&image, &["manifests/"], |_| false).await;
     let message = gathered.unwrap_err().to_string();
     assert!(message.contains("a:1") && message.contains(&image.manifest.layers[1].digest), "{message}");

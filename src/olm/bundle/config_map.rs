@@ -11,6 +11,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Bytes of the blobs. A ConfigMap has a sixteenth of that at most.
+pub(super) const MAX_BLOBS: usize = 16 << 20;
 const CSVS: &str = "clusterServiceVersions";
 const CRDS: &str = "customResourceDefinitions";
 const PACKAGES: &str = "packages";
@@ -55,7 +57,7 @@ pub(crate) fn read(data: &BTreeMap<String, String>) -> Result<Blobs, ConfigMapEr
         let objects = std::iter::once(csv.clone()).chain(crds.cloned()).collect();
         read.bundles.push(Contents { objects, ..Contents::default() });
     }
-    Ok(blobs(read))
+    Ok(blobs(read, MAX_BLOBS)?)
 }
 
 /// The entries of a list, each with the line that the list begins in.

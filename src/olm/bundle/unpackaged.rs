@@ -15,6 +15,9 @@ use crate::olm::names::schema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Bytes of the blobs of a folder. Its files may be as large, and each version has all of its definitions.
+pub(crate) const MAX_OF_FOLDER: usize = 1 << 30;
+
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unpackaged {
@@ -106,9 +109,9 @@ pub(super) fn owned(csv: &Object) -> BTreeSet<String> {
     csv.spec.definitions.owned.into_iter().map(|it| it.name).collect()
 }
 
-/// The blobs of all packages. A ClusterServiceVersion that cannot be used, a channel without a head and a package without
-/// channels are left out, each with a finding.
-pub(crate) fn blobs(read: Unpackaged) -> Blobs {
+/// The blobs of all packages, as long as they have no more bytes than `limit`. A ClusterServiceVersion that cannot be used, a channel
+/// without a head and a package without channels are left out, each with a finding.
+pub(crate) fn blobs(read: Unpackaged, limit: usize) -> Result<Blobs, BundleError> {
     let mut out = Blobs { findings: read.findings, ..Blobs::default() };
     let mut bundles = Vec::new();
     for contents in read.bundles {
@@ -132,7 +135,12 @@ pub(crate) fn blobs(read: Unpackaged) -> Blobs {
     }
     let mut used = BTreeSet::new();
     for (file, package) in &read.packages {
-        add_package(&mut out, (file, package), &by_name, &mut used);
+        let (lines, channels) = channels(&mut out, (file, package), &by_name, limit)?;
+        if !channels.is_empty() {
+            out.json.push_str(&lines);
+            add_bundles(&mut out, package, (&by_name, &channels), limit)?;
+            used.extend(channels);
+        }
     }
     for (name, bundle) in by_name.iter().filter(|(name, _)| !used.contains(*name)) {
         let object = bundle.csv_object();
@@ -140,18 +148,19 @@ pub(crate) fn blobs(read: Unpackaged) -> Blobs {
             "left out, as no channel leads to it: name it as the head of one, or in replaces or skips".to_owned();
         out.findings.push(Finding::warning(Check::UpdateEdge, (&object.file, object.line), name, message));
     }
-    out
+    Ok(out)
 }
 
-fn add_package<'a>(
+/// The blobs of a package and its channels, and the names of the bundles in them; none if the package has no channels.
+fn channels<'a>(
     out: &mut Blobs,
-    (file, package): (&str, &'a PackageFile),
+    (file, package): (&str, &PackageFile),
     bundles: &BTreeMap<&'a str, &'a Bundle>,
-    used: &mut BTreeSet<&'a str>,
-) {
+    limit: usize,
+) -> Result<(String, BTreeSet<&'a str>), BundleError> {
     let name = package.package_name.as_str();
-    let mut channels = Vec::new();
-    let mut names = BTreeSet::new();
+    let blob = PackageBlob { schema: schema::PACKAGE, name, default_channel: &package.default_channel };
+    let (mut lines, mut names) = (line(&blob), BTreeSet::new());
     for channel in &package.channels {
         let entries = entries(&channel.current_csv, bundles);
         if entries.is_empty() {
@@ -159,30 +168,32 @@ fn add_package<'a>(
                 "the channel is left out, as there is no ClusterServiceVersion {:?}: add it, or correct currentCSV",
                 channel.current_csv
             );
-            out.findings.push(Finding::error(
-                Check::UpdateEdge,
-                (file, 0),
-                &format!("{name}/{}", channel.name),
-                message,
-            ));
+            let place = format!("{name}/{}", channel.name);
+            out.findings.push(Finding::error(Check::UpdateEdge, (file, 0), &place, message));
             continue;
         }
-        names.extend(entries.iter().map(|entry| entry.name.clone()));
-        channels.push((channel.name.as_str(), entries));
+        names.extend(entries.iter().filter_map(|entry| Some(*bundles.get_key_value(entry.name.as_str())?.0)));
+        let blob = ChannelBlob { schema: schema::CHANNEL, package: name, name: &channel.name, entries: &entries };
+        lines.push_str(&line(&blob));
+        within(out.json.len() + lines.len(), limit)?;
     }
-    if channels.is_empty() {
+    if names.is_empty() {
         let message = "the package is left out, as it has no channels: add one with a currentCSV".to_owned();
-        return out.findings.push(Finding::error(Check::UpdateEdge, (file, 0), name, message));
+        out.findings.push(Finding::error(Check::UpdateEdge, (file, 0), name, message));
     }
-    let default_channel = &package.default_channel;
-    line(out, &PackageBlob { schema: schema::PACKAGE, name, default_channel });
-    for (channel, entries) in &channels {
-        line(out, &ChannelBlob { schema: schema::CHANNEL, package: name, name: channel, entries });
-    }
-    for (csv, bundle) in bundles.iter().filter(|(csv, _)| names.contains(**csv)) {
-        used.insert(csv);
-        let mut bundle = (*bundle).clone();
-        bundle.annotations.set("package.v1", name);
+    Ok((lines, names))
+}
+
+/// The blobs of these bundles of a package.
+fn add_bundles(
+    out: &mut Blobs,
+    package: &PackageFile,
+    (bundles, names): (&BTreeMap<&str, &Bundle>, &BTreeSet<&str>),
+    limit: usize,
+) -> Result<(), BundleError> {
+    for csv in names {
+        let Some(mut bundle) = bundles.get(csv).map(|bundle| (*bundle).clone()) else { continue };
+        bundle.annotations.set("package.v1", &package.package_name);
         match blob(&bundle, "", Form::Objects) {
             Ok(json) => out.json.extend([json.as_str(), "\n"]),
             Err(error) => {
@@ -191,12 +202,16 @@ fn add_package<'a>(
                 out.findings.push(Finding::error(Check::Csv, (&object.file, object.line), csv, message));
             }
         }
+        within(out.json.len(), limit)?;
     }
+    Ok(())
 }
 
-fn line(out: &mut Blobs, blob: &impl Serialize) {
+fn within(length: usize, limit: usize) -> Result<(), BundleError> {
+    if length > limit { Err(BundleError::Blobs { limit }) } else { Ok(()) }
+}
+
+fn line(blob: &impl Serialize) -> String {
     // Text and lists of text are always JSON.
-    if let Ok(json) = serde_json::to_string(blob) {
-        out.json.extend([json.as_str(), "\n"]);
-    }
+    serde_json::to_string(blob).map(|json| json + "\n").unwrap_or_default()
 }

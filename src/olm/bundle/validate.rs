@@ -2,7 +2,6 @@
 
 pub(crate) mod advice;
 mod apis;
-mod constraint;
 mod csv;
 mod labels;
 

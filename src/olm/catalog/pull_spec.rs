@@ -13,7 +13,7 @@ static PULL_SPEC: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("^(?:{host}/)?{part}(?:/{part})*(?::{tag})?(?:@{digest})?$")).ok()
 });
 
-pub(super) fn is_pull_spec(text: &str) -> bool {
+pub(crate) fn is_pull_spec(text: &str) -> bool {
     PULL_SPEC.as_ref().is_some_and(|expression| expression.is_match(text))
 }
 

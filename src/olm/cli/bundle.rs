@@ -79,7 +79,7 @@ fn check(dir: &Path) -> anyhow::Result<Vec<Finding>> {
         );
     }
     let mut findings: Vec<Finding> = unpackaged.bundles.iter().flat_map(validate).collect();
-    findings.extend(unpackaged::blobs(unpackaged).findings);
+    findings.extend(unpackaged::blobs(unpackaged, unpackaged::MAX_OF_FOLDER)?.findings);
     findings.sort();
     findings.dedup();
     Ok(findings)

@@ -2,6 +2,7 @@
 //! Deployment can be taken over, and told of where they have no meaning here.
 
 use crate::merge::quantity;
+use crate::net::proxy::Proxies;
 use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
 use crate::olm::source::pod::ImageAccess;
 use crate::olm::work::catalogs;
@@ -13,6 +14,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Run the controller of operators: read catalogs, serve what they offer, and keep their status current
 #[derive(Args, Debug)]
@@ -55,6 +57,13 @@ pub(crate) struct Settings {
     /// pods (auto); never so (direct); or always so (pod).
     #[arg(long, value_enum, default_value_t = Access::Auto, value_name = "WAY")]
     image_access: Access,
+    /// HTTP proxy (http://HOST:PORT) for servers of catalogs that CatalogSources name by their address; empty for none. Services of the
+    /// cluster are reached without it.
+    #[arg(long, env = "GRPC_PROXY", value_name = "URL", default_value = "", hide_env_values = true)]
+    grpc_proxy: String,
+    /// Hosts and networks that are reached without that proxy, separated by commas.
+    #[arg(long, env = "NO_PROXY", value_name = "LIST", default_value = "")]
+    no_proxy: String,
     /// Pods of catalogs get a user of their own, and not root, where they are restricted.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false, action = ArgAction::Set)]
     set_workload_user_id: bool,
@@ -156,6 +165,7 @@ impl Settings {
     /// What the controller of catalogs needs of it.
     pub(super) fn of_controller(&self) -> Result<catalogs::Settings, SettingsError> {
         let reports = self.reports.clone();
+        let proxies = Proxies::for_grpc(&self.grpc_proxy, &self.no_proxy).map_err(SettingsError)?;
         Ok(catalogs::Settings {
             version: self.release_version.clone(),
             namespace: self.namespace.clone(),
@@ -178,6 +188,7 @@ impl Settings {
                 set_user: self.set_workload_user_id,
                 server_image: self.image.clone(),
             },
+            proxies: Arc::new(proxies),
         })
     }
 

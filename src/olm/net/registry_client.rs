@@ -19,6 +19,7 @@ use prost::Message;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -123,6 +124,27 @@ impl RegistryClient {
         let connecting = Connecting { address: address.to_owned(), dial, hint, times, states: sender };
         tokio::spawn(stop.clone().run_until_cancelled_owned(connecting.run()));
         RegistryClient { address: address.to_owned(), times, states, _stop: Arc::new(stop.drop_guard()) }
+    }
+
+    /// On a stream that is connected already, and is not made anew. An error says why no server answers on it.
+    pub(crate) async fn over(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        address: &str,
+        times: Times,
+    ) -> Result<Self, String> {
+        let (wire, ended) = wire::begin(stream, origin(address)).await?;
+        let stop = CancellationToken::new();
+        let channel =
+            Channel { address: address.to_owned(), state: Connection::Ready, since: Timestamp::now(), error: None };
+        let (sender, states) = watch::channel(State { channel, wire: Some(wire) });
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            let error = ended.await;
+            sender.send_modify(|now| {
+                now.channel.error = Some(error);
+                now.wire = None;
+            });
+        }));
+        Ok(RegistryClient { address: address.to_owned(), times, states, _stop: Arc::new(stop.drop_guard()) })
     }
 
     pub(crate) fn address(&self) -> &str {

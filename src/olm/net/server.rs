@@ -2,12 +2,12 @@
 
 use super::pull::{self, PullError, blocking};
 use super::registry_client::{MAX_KEPT, MOST_REQUESTS, RegistryClient, RegistryError};
-use super::store::{Aside, Key, Store, StoreError, Stored};
+use super::store::{Key, Store, StoreError, Stored};
 use crate::olm::registry::blobs::{Blobs, TooMuch};
 use crate::olm::registry::messages::{GetBundleRequest, GetPackageRequest};
 use crate::olm::source::content::Content;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
@@ -22,7 +22,7 @@ pub(crate) async fn read(
 ) -> Result<(Content, Stored), PullError> {
     let aside = store.aside()?;
     let limit = client.times().catalog;
-    let told = tokio::time::timeout(limit, Reading::read(client, &aside)).await;
+    let told = tokio::time::timeout(limit, told(client, &aside.files())).await;
     let digest = told.map_err(|_| RegistryError::Late { address: client.address().to_owned(), limit })??;
     let content = Content::Server { address: client.address().to_owned(), digest };
     let key = Key::of(&content);
@@ -42,6 +42,11 @@ pub(crate) async fn read(
     Ok((content, stored.await?))
 }
 
+/// Writes what the server tells as the one file of a folder, which is made, and returns the digest of it.
+pub(crate) async fn told(client: &RegistryClient, folder: &Path) -> Result<String, PullError> {
+    Reading::read(client, folder).await
+}
+
 /// A catalog that is being written as a file.
 struct Reading<'a> {
     client: &'a RegistryClient,
@@ -52,10 +57,10 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Returns the digest of what the server tells.
-    async fn read(client: &RegistryClient, aside: &Aside) -> Result<String, PullError> {
-        let (folder, path) = (aside.files(), aside.files().join("catalog.json"));
+    async fn read(client: &RegistryClient, folder: &Path) -> Result<String, PullError> {
+        let path = folder.join("catalog.json");
         let failed = |cause| StoreError::write(&path, cause);
-        tokio::fs::create_dir(&folder).await.map_err(failed)?;
+        tokio::fs::create_dir(folder).await.map_err(failed)?;
         let file = BufWriter::new(File::create(&path).await.map_err(failed)?);
         let mut reading = Reading { client, blobs: Blobs::new(MAX_KEPT), path, file };
         reading.packages().await?;

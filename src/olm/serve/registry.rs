@@ -15,10 +15,11 @@ use crate::olm::registry::authority::{Key, find};
 use crate::serve::places::Places;
 use crate::serve::{ServeError, listen};
 use calls::{Calls, Target};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -95,6 +96,14 @@ struct Open {
     listening: JoinHandle<()>,
 }
 
+/// The ports of catalogs.
+#[derive(Default)]
+struct Opened {
+    ports: BTreeMap<u16, Open>,
+    /// Those that cannot be opened, which was told.
+    refused: BTreeSet<u16>,
+}
+
 impl Server {
     /// Binds the shared port. The ports of catalogs are of the same address.
     pub(crate) async fn bind(address: SocketAddr, limits: Limits) -> Result<Self, ServeError> {
@@ -118,10 +127,10 @@ impl Server {
     ) {
         let shared = Shared::new(catalogs.clone(), self.limits);
         tokio::spawn(shared.clone().accept(self.listener, Target::Named, stop.clone()));
-        let mut open = BTreeMap::new();
+        let mut opened = Opened::default();
         loop {
             let wanted = wanted(&catalogs.borrow_and_update(), &ports.borrow_and_update());
-            let complete = shared.open(&mut open, wanted, self.address, &stop).await;
+            let complete = shared.open(&mut opened, wanted, self.address, &stop).await;
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = changed(&mut catalogs) => {}
@@ -143,6 +152,35 @@ impl Server {
         shared.clone().accept(self.listener, Target::Own(Arc::new(key)), stop).await;
         shared.connections.close();
         shared.connections.wait().await;
+    }
+}
+
+/// Serves catalogs on streams that are connected already, each as a connection to the shared port is served.
+pub(crate) struct Streams {
+    shared: Shared,
+    calls: Calls,
+}
+
+impl Streams {
+    pub(crate) fn new(catalogs: watch::Receiver<Arc<Catalogs>>) -> Self {
+        let shared = Shared::new(catalogs, Limits::default());
+        let calls = Calls::new(&shared, Target::Named);
+        Streams { shared, calls }
+    }
+
+    /// Serves a client that speaks HTTP/2 until it closes the stream. An error says why it was ended before.
+    pub(crate) async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<(), String> {
+        let stop = CancellationToken::new();
+        let served = connection::serve_greeted(stream, self.calls.clone(), self.shared.limits, stop).await;
+        served.map_err(|error| error.to_string())
+    }
+
+    /// Whether nothing of any call is left: neither its memory nor its place.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.memory.is_free() && self.calls.under_way() == 0
     }
 }
 
@@ -174,7 +212,7 @@ impl Shared {
     /// Opens and closes ports so that those are open that are wanted. Returns whether they are.
     async fn open(
         &self,
-        open: &mut BTreeMap<u16, Open>,
+        Opened { ports: open, refused }: &mut Opened,
         wanted: BTreeMap<u16, Key>,
         address: SocketAddr,
         stop: &CancellationToken,
@@ -187,6 +225,7 @@ impl Shared {
             let _ = port.listening.await;
         }
         let mut complete = true;
+        refused.retain(|port| wanted.contains_key(port));
         for (port, key) in wanted {
             if open.contains_key(&port) {
                 continue;
@@ -195,11 +234,14 @@ impl Shared {
                 Ok(listener) => listener,
                 Err(error) => {
                     let (namespace, name) = &key;
-                    tracing::warn!(namespace, name, %error, "cannot serve a catalog on its own port; it is tried again");
+                    if refused.insert(port) {
+                        tracing::warn!(namespace, name, %error, "cannot serve a catalog on its own port; it is tried again");
+                    }
                     complete = false;
                     continue;
                 }
             };
+            refused.remove(&port);
             let stop = stop.child_token();
             let target = Target::Own(Arc::new(key.clone()));
             let listening = tokio::spawn(self.clone().accept(listener, target, stop.clone()));

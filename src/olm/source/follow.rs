@@ -19,8 +19,8 @@ pub(super) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     });
     let mut decision = Decision { serve: serve(facts), dial: address.or(of_pod), ..Decision::default() };
     let due = match &decision.dial {
-        Some(address) => of_server(facts, told.as_ref(), address),
-        None => told.and_then(|told| of_told(facts, told)),
+        Some(address) => of_server(facts, told.as_ref(), address, now),
+        None => told.and_then(|told| of_told(facts, told, now)),
     };
     match due {
         Some((at, _)) if at > now => decision.next = Some(at),
@@ -31,12 +31,12 @@ pub(super) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
 }
 
 /// What the holder reads of a server this process reads as well.
-fn of_server(facts: &Facts<'_>, told: Option<&Record>, address: &str) -> Option<(Timestamp, Work)> {
+fn of_server(facts: &Facts<'_>, told: Option<&Record>, address: &str, now: Timestamp) -> Option<(Timestamp, Work)> {
     let taking = server::taking(facts, told).map(|work| (Timestamp::MIN, work));
-    taking.or_else(|| server::reading(facts, address, |trouble| again(facts, trouble)))
+    taking.or_else(|| server::reading(facts, address, |trouble| again(facts, trouble, now)))
 }
 
-fn of_told(facts: &Facts<'_>, told: Record) -> Option<(Timestamp, Work)> {
+fn of_told(facts: &Facts<'_>, told: Record, now: Timestamp) -> Option<(Timestamp, Work)> {
     let held = facts.held.loaded.as_ref().map(|loaded| &loaded.content);
     if held == Some(&told.content) {
         return None;
@@ -49,10 +49,10 @@ fn of_told(facts: &Facts<'_>, told: Record) -> Option<(Timestamp, Work)> {
     if lasting || refused.is_some_and(|(refused, _)| *refused == told.content) {
         return None;
     }
-    Some((trouble.map_or(Timestamp::MIN, |trouble| again(facts, trouble)), work))
+    Some((trouble.map_or(Timestamp::MIN, |trouble| again(facts, trouble, now)), work))
 }
 
-fn again(facts: &Facts<'_>, trouble: &Trouble) -> Timestamp {
+fn again(facts: &Facts<'_>, trouble: &Trouble, now: Timestamp) -> Timestamp {
     let name = facts.object.metadata.name.as_deref().unwrap_or_default();
-    trouble.again(spread([name, &trouble.last.to_string()]))
+    trouble.again(spread([name, &trouble.last.to_string()]), now)
 }

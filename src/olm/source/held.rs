@@ -123,7 +123,11 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     /// When the next attempt may begin. `random`: from 0 to 1.
-    pub(crate) fn again(&self, random: f64) -> Timestamp {
+    pub(crate) fn again(&self, random: f64, now: Timestamp) -> Timestamp {
+        // A time that is still to come is that of a clock which was wrong.
+        if self.last > now {
+            return now;
+        }
         let pause = doubled(FIRST_PAUSE, self.count, LONGEST_PAUSE).max(self.wait.min(LONGEST_WAIT));
         let pause = jittered(pause, random);
         self.last.checked_add(pause).unwrap_or(Timestamp::MAX)

@@ -17,6 +17,10 @@ pub(crate) const DEFAULT_CATALOG: &str = "olm.operatorframework.io/default-catal
 /// Where default catalogs were made by another program, they have this annotation instead.
 const MANAGED_BY: (&str, &str) = ("operatorframework.io/managed-by", "marketplace-operator");
 
+/// Why a default catalog is not made.
+pub(crate) const OTHER: &str = "there is another CatalogSource of this name, which is not that of the release: delete it, or give it \
+                                another name, or disable the default catalog in OperatorHub cluster";
+
 const SUCCESS: &str = "Success";
 const ERROR: &str = "Error";
 
@@ -142,11 +146,7 @@ impl HubDecision {
             (false, true) => {}
             (false, false) if has_spec(live, wanted) => self.repair.extend(repaired(wanted, live)),
             (false, false) => {
-                return Some(
-                    "there is another CatalogSource of this name, which is not that of the release: delete it, or give it \
-                     another name, or disable the default catalog in OperatorHub cluster"
-                        .to_owned(),
-                );
+                return Some(OTHER.to_owned());
             }
         }
         None
@@ -154,7 +154,7 @@ impl HubDecision {
 }
 
 /// What is named in `sources` comes before `disableAllDefaultSources`; of two entries the latter counts.
-fn is_disabled(hub: Option<&OperatorHub>, name: &str) -> bool {
+pub(crate) fn is_disabled(hub: Option<&OperatorHub>, name: &str) -> bool {
     let Some(hub) = hub else { return false };
     let named = hub.spec.sources.iter().rev().find(|source| source.name == name);
     named.map_or(hub.spec.disable_all_default_sources, |source| source.disabled)
@@ -183,7 +183,7 @@ fn is_own(source: &CatalogSource) -> bool {
 }
 
 /// Whether one with the name of a default catalog is that.
-fn is_default(source: &CatalogSource) -> bool {
+pub(crate) fn is_default(source: &CatalogSource) -> bool {
     is_own(source) || annotation(source, MANAGED_BY.0) == Some(MANAGED_BY.1)
 }
 

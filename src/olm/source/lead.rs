@@ -8,7 +8,7 @@ use super::turn::{CAUSE, Plan, Turn};
 use super::{CheckImage, ConfigMapSeen, Decision, Facts, serve, server, status};
 use crate::error::shortened;
 use crate::object::read::Read;
-use crate::olm::api::catalog_source::{CatalogSourceStatus, Connection, SourceType, reason};
+use crate::olm::api::catalog_source::{CatalogSourceSpec, CatalogSourceStatus, Connection, SourceType, reason};
 use crate::olm::api::keys::annotation::CATALOG_IMAGE_TEMPLATE;
 use jiff::Timestamp;
 
@@ -35,6 +35,11 @@ pub(super) fn decide(facts: &Facts<'_>, check: CheckImage<'_>, now: Timestamp) -
     }
     if matches!(&wanted, Some(Ok(Wanted::Image { .. } | Wanted::Address(_) | Wanted::ConfigMap(_)))) {
         turn.without_pods(&mut plan);
+    }
+    if matches!(&wanted, Some(Ok(Wanted::Image { .. } | Wanted::ConfigMap(_) | Wanted::Pod { .. }))) {
+        let cause = facts.service.map(|cause| shortened(cause, CAUSE));
+        let text = cause.map(|cause| format!("clients do not reach the catalog by its Service: {cause}"));
+        plan.problems.extend(text.map(|text| (reason::REGISTRY_SERVER, text)));
     }
     plan.problems.extend(interval.map(|cause| (reason::INVALID_INTERVAL, cause)));
     let notes = facts.held.loaded.as_ref().map(|loaded| loaded.notes.clone()).filter(|notes| !notes.is_empty());
@@ -63,11 +68,11 @@ impl Turn<'_> {
         let spec = &object.spec;
         let image = match &self.template {
             Some(Resolved::Image(image)) => image,
-            Some(Resolved::NotYet) => return None,
+            Some(Resolved::NotYet) if is_of_image(spec) => return None,
             Some(Resolved::Unable(cause)) if spec.image.is_empty() && needs_image(&spec.source_type, &spec.address) => {
                 return Some(Err(cause.clone()));
             }
-            Some(Resolved::Unable(_)) | None => &spec.image,
+            Some(Resolved::NotYet | Resolved::Unable(_)) | None => &spec.image,
         };
         let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
         Some(wanted(spec, image, check).and_then(|wanted| match &wanted {
@@ -191,6 +196,11 @@ impl Turn<'_> {
         plan.due.extend(server::reading(self.facts, address, |trouble| self.again(trouble)));
         self.restore(plan, None);
     }
+}
+
+/// Whether the catalog comes from an image, as far as that does not depend on what the template stands for.
+fn is_of_image(spec: &CatalogSourceSpec) -> bool {
+    needs_image(&spec.source_type, &spec.address) || spec.source_type == SourceType::Grpc && !spec.image.is_empty()
 }
 
 fn needs_image(source_type: &SourceType, address: &str) -> bool {

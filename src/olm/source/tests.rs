@@ -48,6 +48,7 @@ struct World {
     config_map: Option<ConfigMapState>,
     channel: Option<Channel>,
     pods: Option<Pods<'static>>,
+    service: Option<String>,
 }
 
 impl World {
@@ -57,7 +58,17 @@ impl World {
         object.metadata.uid = Some("5d8f".to_owned());
         object.metadata.creation_timestamp = time(0);
         let (siblings, held) = Default::default();
-        World { object, siblings, version: None, leading: true, held, config_map: None, channel: None, pods: None }
+        World {
+            object,
+            siblings,
+            version: None,
+            leading: true,
+            held,
+            config_map: None,
+            channel: None,
+            pods: None,
+            service: None,
+        }
     }
 
     fn image(image: &str) -> World {
@@ -123,6 +134,7 @@ impl World {
             config_map: self.config_map.as_ref(),
             channel: self.channel.as_ref(),
             pods: self.pods.as_ref(),
+            service: self.service.as_deref(),
         };
         decide(&facts, &check, at(seconds))
     }

@@ -68,7 +68,7 @@ impl Turn<'_> {
 
     /// When it may be tried again.
     pub(super) fn again(&self, trouble: &Trouble) -> Timestamp {
-        trouble.again(spread([self.name(), &trouble.last.to_string()]))
+        trouble.again(spread([self.name(), &trouble.last.to_string()]), self.now)
     }
 
     /// When the registry is to be asked for the image the next time.

@@ -37,7 +37,7 @@ use access::Inputs;
 use catalog::{Catalog, Ends, Workshop};
 pub(crate) use figures::Figures;
 use jiff::Timestamp;
-use live::{Live, all};
+use live::{Live, known};
 use perform::{Key, adopt, write_source};
 use reading::Reader;
 use reports::Outlook;
@@ -82,6 +82,8 @@ pub(crate) struct CatalogController {
     services: Services,
     served: watch::Sender<Arc<served::Catalogs>>,
     figures: Arc<Figures>,
+    /// It has been said which kinds are not there.
+    missing_said: bool,
 }
 
 impl CatalogController {
@@ -119,6 +121,7 @@ impl CatalogController {
             live,
             served,
             figures,
+            missing_said: false,
         };
         (controller, Outputs { catalogs, ports })
     }
@@ -147,13 +150,30 @@ impl CatalogController {
             }
         }
         self.version.on_round(self.live.sources.rounds());
-        let sources = all(&self.live.sources)?;
+        self.say_what_is_missing();
+        // A server that does not know the kind has not loaded its definitions yet. To act as if there were no CatalogSources would make
+        // the process ready without catalogs.
+        let sources = known(&self.live.sources)?;
         let next = self.look_after(&sources, leading, (now, at));
         self.publish(&sources, at);
         self.services.tell(&sources, &self.settings, &self.live);
         let judged = if leading { self.bring(&sources, (now, at)) } else { None };
         let next = next.into_iter().chain(judged).min().map(|next| until(next, now));
         next.into_iter().chain(self.writer.next()).min()
+    }
+
+    /// Once: a cluster need not be one of the platform.
+    fn say_what_is_missing(&mut self) {
+        let Some(missing) = self.live.missing().filter(|_| !self.missing_said) else { return };
+        self.missing_said = true;
+        if !missing.is_empty() {
+            let kinds = missing.into_iter().collect::<Vec<_>>().join(", ");
+            tracing::info!(
+                kinds,
+                "the cluster does not have these kinds, and does without: without OperatorHub all default catalogs of a release are \
+                 wanted, and without ClusterOperator nothing is reported"
+            );
+        }
     }
 
     /// Decides for each CatalogSource, and begins what was decided. Returns when one is to be looked at again.
@@ -166,7 +186,8 @@ impl CatalogController {
         };
         self.watched.want(names);
         let (shared, version) = (self.shared.known(&self.watched), self.version.known());
-        let pods = pods::Known::of(&self.live, self.writer.failures());
+        let failing = self.writer.failures();
+        let pods = pods::Known::of(&self.live, failing.clone());
         let (mut next, sharing): (Option<Timestamp>, _) = (None, sharing(sources));
         for (id, source) in sources {
             let inputs = Inputs::of(&source.0, &|name| self.watched.get(name), shared.clone());
@@ -184,6 +205,7 @@ impl CatalogController {
                 config_map: config_map.as_ref(),
                 channel: channel.as_ref(),
                 pods: pods.as_ref(),
+                service: failing.get(&Key::Service(service(id)).to_string()).map(String::as_str),
             };
             let check = |image: &str| parse(image).map(drop).map_err(|error| error.to_string());
             let decision = decide(&facts, &check, now);
@@ -197,7 +219,9 @@ impl CatalogController {
         let Decision { image, status, adopt: adopts, work, pod, pod_writes, serve, dial, next: _ } = decision;
         if let Some(catalog) = self.catalogs.get_mut(id) {
             catalog.serve = serve;
-            let start = |address: &str| Server::start(address, &self.clients, &self.changed, &self.workshop.stop);
+            let proxies = &self.settings.proxies;
+            let start =
+                |address: &str| Server::start(address, proxies, &self.clients, &self.changed, &self.workshop.stop);
             catalog.dial(dial.as_deref(), start);
             if leading {
                 pods::begin(id, pod.as_ref(), pod_writes, (&self.objects, &self.live), &self.writer, at);

@@ -15,7 +15,7 @@ use make::{Made, MakeError, judge};
 use rustls::sign::CertifiedKey;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -109,11 +109,18 @@ pub(crate) async fn keep(
 ) {
     let mut states = named::follow(clients, kinds.clone(), api_services(), "", &api_service());
     let keeper = Keeper { identity, objects };
-    let (mut told, mut failures) = (Told::Unknown, 0);
+    let (mut told, mut failures, mut repeats) = (Told::Unknown, 0, Repeats::default());
     loop {
-        let now = stored.borrow_and_update().clone();
-        let turn = keeper.turn(&now, &told, Timestamp::now());
+        let (now, at) = (stored.borrow_and_update().clone(), Timestamp::now());
+        let tells = matches!(next(&now, &told, at), Action::Tell(_));
+        let turn = keeper.turn(&now, &told, at);
         let Some(done) = stop.run_until_cancelled(turn).await else { return };
+        if tells && done.is_ok() {
+            let rest = tokio::time::sleep(repeats.rest(Instant::now()));
+            if stop.run_until_cancelled(rest).await.is_none() {
+                return;
+            }
+        }
         let pause = match done {
             Ok(()) => {
                 failures = 0;
@@ -135,6 +142,25 @@ pub(crate) async fn keep(
             () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => return,
         }
+    }
+}
+
+/// How often the API server was told the same lately: a program that takes it back each time would be answered as fast as it is.
+#[derive(Debug, Default)]
+struct Repeats {
+    /// When it was told last, and could be told again.
+    last: Option<Instant>,
+    count: u32,
+}
+
+impl Repeats {
+    /// How long to rest after it was told now.
+    fn rest(&mut self, now: Instant) -> Duration {
+        let is_soon = self.last.is_some_and(|last| now.saturating_duration_since(last) < PAUSES.1);
+        self.count = if is_soon { self.count.saturating_add(1) } else { 0 };
+        let rest = if is_soon { jittered(PAUSES.0, self.count, PAUSES.1) } else { Duration::ZERO };
+        self.last = Some(now + rest);
+        rest
     }
 }
 

@@ -40,3 +40,20 @@ fn anything_but_an_image_stream_is_refused() {
         assert!(error.starts_with(FILE) && error.contains(expected), "{text:?}: {error}");
     }
 }
+
+#[test]
+fn versions_of_parts_are_those_of_all_tags_without_build_metadata() {
+    let tag = |name: &str, declared: &str| Tag {
+        annotations: BTreeMap::from([(BUILD_VERSIONS.to_owned(), declared.to_owned())]),
+        ..Tag::image(name, "r/a@sha256:1")
+    };
+    let tags = vec![
+        Tag::image("plain", "r/a@sha256:1"),
+        tag("one", "kubernetes=1.36.0, kernel=6.1.0,"),
+        tag("two", "kubernetes=1.36.0+k3s1,none"),
+        tag("three", "kernel=6.2.0"),
+    ];
+    let versions = ImageReferences { tags, ..ImageReferences::default() }.versions();
+    let of = |part: &str| versions[part].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!((of("kubernetes"), of("kernel"), versions.len()), (vec!["1.36.0"], vec!["6.1.0", "6.2.0"], 2));
+}

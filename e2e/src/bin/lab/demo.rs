@@ -90,6 +90,9 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
         let version = &update.version;
         let what = format!("{version} to be offered by the update service");
         platform.until(&what, LIMIT, |it| follow::offered(it, &update)).await?;
+        let plan = ["plan", "--from", "cluster", "--to", &update.image];
+        step(&format!("cvo {}: what the update will do, also to catalogs", plan.join(" ")));
+        print!("{}", platform.cluster.cvo(plan).run().await?.stdout);
         step(&format!(
             "Updating to {version}:\n   kubectl patch clusterversion version --type=merge -p \
              '{{\"spec\":{{\"desiredUpdate\":{{\"version\":\"{version}\"}}}}}}'"

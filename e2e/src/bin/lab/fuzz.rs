@@ -11,6 +11,7 @@ mod mutate;
 mod properties;
 mod tally;
 mod targets;
+mod wire;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -247,10 +248,13 @@ fn catch_messages() -> Arc<Mutex<String>> {
     said
 }
 
+/// A panic is a finding, also one of another thread or of a task that nobody waits for.
 fn guarded(said: &Mutex<String>, run: impl FnOnce() -> Verdict) -> Verdict {
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(verdict) => verdict,
-        Err(_) => Err(std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner))),
+    let verdict = catch_unwind(AssertUnwindSafe(run));
+    let panic = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
+    match verdict {
+        Ok(verdict) if panic.is_empty() => verdict,
+        _ => Err(panic),
     }
 }
 
@@ -402,8 +406,15 @@ mod tests {
     fn panic_is_a_finding_and_findings_are_saved() {
         let panics = catch_messages();
         let verdict = guarded(&panics, || panic!("of this input"));
+        let of_thread = guarded(&panics, || {
+            let _ended = std::thread::spawn(|| panic!("of a thread")).join();
+            Ok(true)
+        });
+        let after = guarded(&panics, || Ok(true));
         let _hook = std::panic::take_hook();
         assert!(verdict.unwrap_err().contains("of this input"));
+        assert!(of_thread.unwrap_err().contains("of a thread"));
+        assert_eq!(after, Ok(true));
         let runner = runner("finding");
         let text = runner.finding(&TARGETS[0], 7, b"a: b", "bad").unwrap();
         assert!(text.contains("seed 1, input 7") && text.contains("\"a: b\""), "{text}");

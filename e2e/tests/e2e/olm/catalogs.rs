@@ -141,9 +141,13 @@ async fn what_is_wrong_with_a_catalog_is_said_with_the_way_out() {
     let database = [("operators.operatorframework.io.index.database.v1", "/database/index.db")];
     push(&world.cluster.registry(), "catalogs/old:v1", &[("database/index.db", b"SQLite format 3")], &database).await;
     push(&world.cluster.registry(), "catalogs/empty:v1", &[("other/a", b"a")], &[]).await;
+    let service = json!({"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}]}});
+    let services: Api<Service> = Api::namespaced(world.client.clone(), "shop");
+    services.create(&Default::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
     world.start();
     let grpc = |image: &str| json!({"sourceType": "grpc", "image": world.image(image)});
-    let table: [(&str, Value, &str, &[&str]); 8] = [
+    let table: [(&str, Value, &str, &[&str]); 9] = [
+        ("taken", grpc("catalogs/fine:v1"), "RegistryServerError", &["Service shop/taken of others", "delete it"]),
         ("none", json!({"sourceType": "grpc"}), "SpecInvalidError", &["image and address unset"]),
         ("unknown", json!({"sourceType": "other", "image": "a"}), "SpecInvalidError", &["unknown sourcetype: other"]),
         ("no-map", json!({"sourceType": "configmap"}), "SpecInvalidError", &["configmap name unset"]),
@@ -170,6 +174,8 @@ async fn what_is_wrong_with_a_catalog_is_said_with_the_way_out() {
     }
     world.until("the other catalog to be ready", ("shop", "fine"), is_ready).await;
     world.until("the one with a bad interval as well", ("shop", "interval"), is_ready).await;
+    services.delete("taken", &Default::default()).await.unwrap();
+    world.until("the name to be free", ("shop", "taken"), |it| said(it).0.is_empty() && is_ready(it)).await;
     world.cluster.down().await.unwrap();
 }
 

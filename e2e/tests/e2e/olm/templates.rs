@@ -14,7 +14,8 @@ const TEMPLATE: &str = "olm.catalogImageTemplate";
 const RESOLVED: [&str; 2] = ["TemplatesHaveResolved=True", "ResolvedImage=True"];
 
 impl World {
-    async fn create_template(&self, name: &str, template: &str, image: &str) {
+    /// In the namespace `shop`.
+    pub(super) async fn create_template(&self, name: &str, template: &str, image: &str) {
         let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
             "metadata": {"name": name, "namespace": "shop", "annotations": {TEMPLATE: template}},
             "spec": {"sourceType": "grpc", "image": image}});

@@ -55,6 +55,45 @@ pub(in crate::cli::plan) fn forecast() -> Forecast {
     }
 }
 
+fn catalog(name: &str, from: Option<&str>, to: Option<&str>, available: Option<bool>) -> Catalog {
+    let planned = PlannedCatalog {
+        namespace: "m".into(),
+        name: name.into(),
+        default: true,
+        template: None,
+        from: from.map(str::to_owned),
+        to: to.map(str::to_owned),
+        problem: String::new(),
+    };
+    Catalog { planned, available, unasked: String::new() }
+}
+
+/// A plan without catalogs.
+fn plan() -> Plan {
+    Plan { forecast: forecast(), catalogs: Vec::new() }
+}
+
+#[test]
+fn catalogs_are_shown_with_their_images_and_what_registries_say() {
+    let catalogs = vec![
+        catalog("gone", Some("r/g:1"), None, None),
+        catalog("lost", Some("r/l:1"), Some("r/l:2"), Some(false)),
+        catalog("new", None, Some("r/n:2"), None),
+        catalog("same", Some("r/s:1"), Some("r/s:1"), Some(true)),
+    ];
+    let text = text(&Plan { catalogs, ..plan() }, &page(usize::MAX, false), false);
+    let expected = "
+Images of catalogs of operators
+  - m/gone: r/g:1 → none
+  - m/lost: r/l:1 → r/l:2 (its registry does not have it)
+  - m/new: none → r/n:2 (its registry could not be asked)
+  - m/same: r/s:1, as now (its registry has it)
+
+Will probably stop the update
+";
+    assert!(text.contains(expected), "{text}");
+}
+
 #[test]
 fn plan_is_printed_as_text() {
     let expected = "\
@@ -82,8 +121,8 @@ Not known beforehand
 
 1 manifests of the release are excluded by filters; `cvo payload list` says why
 ";
-    assert_eq!(text(&forecast(), &page(usize::MAX, false), false), expected);
-    let all = text(&forecast(), &page(usize::MAX, false), true);
+    assert_eq!(text(&plan(), &page(usize::MAX, false), false), expected);
+    let all = text(&plan(), &page(usize::MAX, false), true);
     for line in
         ["    leave    configmap \"ns/quiet\"  as desired", "  1/20/y (wave 1)", "waits for configmap \"ns/same\""]
     {
@@ -93,7 +132,7 @@ Not known beforehand
 
 #[test]
 fn colours_do_not_change_text() {
-    let coloured = text(&forecast(), &page(usize::MAX, true), false);
+    let coloured = text(&plan(), &page(usize::MAX, true), false);
     let mut plain = String::new();
     let mut rest = coloured.as_str();
     while let Some((before, after)) = rest.split_once('\u{1b}') {
@@ -102,12 +141,12 @@ fn colours_do_not_change_text() {
     }
     plain.push_str(rest);
     assert_ne!(coloured, plain);
-    assert_eq!(plain, text(&forecast(), &page(usize::MAX, false), false));
+    assert_eq!(plain, text(&plan(), &page(usize::MAX, false), false));
 }
 
 #[test]
 fn lines_fit_the_terminal() {
-    let text = super::text(&forecast(), &page(60, false), true);
+    let text = super::text(&plan(), &page(60, false), true);
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(60), "{text}");
 }

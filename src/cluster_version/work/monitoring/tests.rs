@@ -8,6 +8,7 @@ pub(crate) fn monitoring() -> Monitoring {
         built: None,
         major: 1,
         images: Default::default(),
+        versions: Default::default(),
         manifests: Vec::new(),
         excluded: Vec::new(),
         hash: String::new(),

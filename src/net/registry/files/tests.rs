@@ -78,7 +78,7 @@ fn packed(archive: &[u8], pack: Pack) -> Layer {
             [skipped.clone(), zstd(first), skipped.clone(), zstd(b""), zstd(second), skipped].concat()
         }
     };
-    Layer { packing: Packing::Plain, digest: sha256(&bytes), diff_id: sha256(archive), bytes }
+    Layer { packing: Packing::Plain, digest: sha256(&bytes), diff_id: sha256(archive), bytes: bytes.into() }
 }
 
 /// An image without a base, and its layers.
@@ -256,7 +256,7 @@ async fn image_in_a_folder_is_read_the_same_way() {
         .layers
         .iter()
         .zip(&layers)
-        .map(|(part, layer)| (part, layer.bytes.clone()))
+        .map(|(part, layer)| (part, layer.bytes.whole()))
         .chain([(&image.manifest.config, image.config_bytes.clone())])
     {
         layout.write(part, futures::stream::once(async move { Ok(bytes.into()) }).boxed()).await.unwrap();
@@ -283,10 +283,14 @@ async fn content_that_is_not_what_its_digest_says_leaves_nothing_behind() {
     let (image, layers) = built(&[archive("configs/b=2"), archive("configs/a=1")], Pack::Plain);
     let other = packed(&archive("configs/a=9"), Pack::Plain);
     assert_eq!(other.bytes.len(), layers[1].bytes.len(), "or the test would be about the length");
-    let short = layers[1].bytes[..layers[1].bytes.len() - 1].to_vec();
+    let short = {
+        let mut short = layers[1].bytes.whole();
+        short.pop();
+        short
+    };
     for (wrong, words) in [
-        (other.bytes, "have the digest sha256:"),
-        ([layers[1].bytes.clone(), vec![0]].concat(), "more than the"),
+        (other.bytes.whole(), "have the digest sha256:"),
+        ([layers[1].bytes.whole(), vec![0]].concat(), "more than the"),
         (short, "have the digest sha256:"),
         (vec![0; 1 << 20], "more than the"),
         (Vec::new(), "the 0 bytes that were sent have the digest"),
@@ -344,18 +348,18 @@ async fn image_that_is_too_large_ends_at_the_limit() {
     for (bytes, limits, words) in [
         (gzip, LIMITS, "more than 67108864 bytes when they are decompressed"),
         (frames, LIMITS, "more than 67108864 bytes when they are decompressed"),
-        (plain.bytes.clone(), Limits { unpacked: 1000, ..LIMITS }, "more than 1000 bytes when they are"),
+        (plain.bytes.whole(), Limits { unpacked: 1000, ..LIMITS }, "more than 1000 bytes when they are"),
         (
-            plain.bytes.clone(),
+            plain.bytes.whole(),
             Limits { packed: 1000, ..LIMITS },
             "its layers have 3072 bytes or more, and 1000 are read at most",
         ),
-        (plain.bytes.clone(), Limits { bytes: 9, ..LIMITS }, "more than 9 bytes there"),
-        (plain.bytes.clone(), Limits { files: 1, ..LIMITS }, "more than 1 files there"),
-        (plain.bytes.clone(), Limits { file_bytes: 4, ..LIMITS }, "\"configs/a\" has 5 bytes, and a file may have 4"),
+        (plain.bytes.whole(), Limits { bytes: 9, ..LIMITS }, "more than 9 bytes there"),
+        (plain.bytes.whole(), Limits { files: 1, ..LIMITS }, "more than 1 files there"),
+        (plain.bytes.whole(), Limits { file_bytes: 4, ..LIMITS }, "\"configs/a\" has 5 bytes, and a file may have 4"),
     ] {
         let fake = Fake::start().await;
-        let layer = Layer { digest: sha256(&bytes), bytes, ..plain.clone() };
+        let layer = Layer { digest: sha256(&bytes), bytes: bytes.into(), ..plain.clone() };
         let image = scratch(std::slice::from_ref(&layer), &Start::default(), jiff::Timestamp::UNIX_EPOCH).unwrap();
         let place = pushed(&fake, &image, vec![layer.clone()]).await;
         let pulled = pull(&place, &image, &["configs"], &limits).await;
@@ -375,7 +379,7 @@ async fn layer_that_cannot_be_read_is_named_with_the_cause() {
         frame
     };
     let whole = archive(&format!("configs/a={}", "x".repeat(5000)));
-    let compressed = |pack| packed(&whole, pack).bytes;
+    let compressed = |pack| packed(&whole, pack).bytes.whole();
     for (bytes, words) in [
         (b"this is not an archive, whatever its length is".repeat(40), "cannot read the layer"),
         (whole[..2000].to_vec(), "ends in the middle of a file"),
@@ -387,7 +391,8 @@ async fn layer_that_cannot_be_read_is_named_with_the_cause() {
         (b"\xfd7zXZ\0".to_vec(), "compressed with xz, which is not supported"),
     ] {
         let fake = Fake::start().await;
-        let layer = Layer { packing: Packing::Plain, digest: sha256(&bytes), diff_id: String::new(), bytes };
+        let layer =
+            Layer { packing: Packing::Plain, digest: sha256(&bytes), diff_id: String::new(), bytes: bytes.into() };
         let image = scratch(std::slice::from_ref(&layer), &Start::default(), jiff::Timestamp::UNIX_EPOCH).unwrap();
         let place = pushed(&fake, &image, vec![layer.clone()]).await;
         let pulled = pull(&place, &image, &["configs"], &LIMITS).await;
@@ -421,7 +426,8 @@ async fn layer_of_the_program_zstd_is_read() {
     let bytes = zstd.wait_with_output().unwrap().stdout;
     writer.join().unwrap();
     let fake = Fake::start().await;
-    let layer = Layer { packing: Packing::Plain, digest: sha256(&bytes), diff_id: sha256(&archive), bytes };
+    let layer =
+        Layer { packing: Packing::Plain, digest: sha256(&bytes), diff_id: sha256(&archive), bytes: bytes.into() };
     let image = scratch(std::slice::from_ref(&layer), &Start::default(), jiff::Timestamp::UNIX_EPOCH).unwrap();
     let place = pushed(&fake, &image, vec![layer]).await;
     let pulled = pull(&place, &image, &["configs"], &LIMITS).await;
@@ -464,7 +470,7 @@ async fn registry_that_stops_in_the_middle_is_given_up_and_nothing_stays() {
 #[tokio::test]
 async fn layer_comes_as_it_is_stored_whatever_a_server_says() {
     let (image, layers) = built(&[archive("configs/a=1")], Pack::Gzip);
-    let bytes = layers[0].bytes.clone();
+    let bytes = layers[0].bytes.whole();
     let registry = Script::start(move |_, headers| {
         assert!(!headers.contains_key("accept-encoding"), "{headers:?}");
         let answer = axum::http::Response::builder().header("Content-Encoding", "gzip");

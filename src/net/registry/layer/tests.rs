@@ -36,7 +36,7 @@ fn layer_does_not_depend_on_the_order_of_files() {
     for packing in [Packing::USUAL, Packing::Plain] {
         let one = write(&[a.clone(), b.clone()], 7, packing).unwrap();
         let other = write(&[b.clone(), a.clone()], 7, packing).unwrap();
-        assert_eq!(one.bytes, other.bytes);
+        assert_eq!(one.bytes.whole(), other.bytes.whole());
         assert_eq!((one.digest, one.diff_id.clone()), (other.digest, other.diff_id));
         let changed = write(&[a.clone(), file("x/b", "3")], 7, packing).unwrap();
         assert_ne!(changed.diff_id, one.diff_id);
@@ -51,7 +51,8 @@ fn layer_does_not_depend_on_the_order_of_files() {
 fn entries_are_read_back_with_mode_owner_and_time() {
     let long = format!("release-manifests/{}.yaml", "n".repeat(180));
     let layer = write(&[file(&long, "long"), file("release-manifests/a", "1")], 1_700_000_000, Packing::USUAL).unwrap();
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(layer.bytes.as_slice()));
+    let bytes = layer.bytes.whole();
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes.as_slice()));
     let seen: Vec<_> = archive
         .entries()
         .unwrap()
@@ -66,7 +67,7 @@ fn entries_are_read_back_with_mode_owner_and_time() {
         [("release-manifests/a".into(), 0o444, 0, 1_700_000_000), (long.clone(), 0o444, 0, 1_700_000_000)]
     );
     let mut gathered = manifests();
-    gathered.read_layer(layer.bytes.as_slice()).unwrap();
+    gathered.read_layer(layer.bytes.whole().as_slice()).unwrap();
     assert_eq!(gathered.files[&long], b"long");
 }
 
@@ -169,9 +170,9 @@ fn compression_is_recognized_byte_by_byte() {
         }
     }
     let content = [file("manifests/a", "1")];
-    let plain = write(&content, 0, Packing::Plain).unwrap().bytes;
+    let plain = write(&content, 0, Packing::Plain).unwrap().bytes.whole();
     let zstd = ruzstd::encoding::compress_to_vec(plain.as_slice(), ruzstd::encoding::CompressionLevel::Fastest);
-    for stored in [write(&content, 0, Packing::USUAL).unwrap().bytes, zstd, plain] {
+    for stored in [write(&content, 0, Packing::USUAL).unwrap().bytes.whole(), zstd, plain] {
         let mut gathered = manifests();
         gathered.read_layer(Slow(&stored)).unwrap();
         assert_eq!(gathered.files["manifests/a"], b"1");
@@ -180,8 +181,8 @@ fn compression_is_recognized_byte_by_byte() {
 
 #[test]
 fn damaged_archive_is_an_error() {
-    let whole = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::Plain).unwrap().bytes;
-    let gzip = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::USUAL).unwrap().bytes;
+    let whole = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::Plain).unwrap().bytes.whole();
+    let gzip = write(&[file("manifests/a", &"abc".repeat(5000))], 0, Packing::USUAL).unwrap().bytes.whole();
     assert!(manifests().read_layer(&whole[..2000]).is_err(), "cut in a file");
     assert!(manifests().read_layer(&gzip[..gzip.len() / 2]).is_err(), "cut in the compression");
     assert!(manifests().read_layer([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice()).unwrap_err().to_string().contains("zstd"));
@@ -292,4 +293,30 @@ fn file_larger_than_the_bound_is_refused_before_it_is_kept() {
     let endless = io::repeat(b'x').take(MAX_EXTENDED_HEADER * 4);
     let error = manifests().read_layer(name.as_bytes().as_slice().chain(endless)).unwrap_err().to_string();
     assert!(error.contains("1 MiB"), "{error}");
+}
+
+#[test]
+fn layer_of_files_on_disk_is_that_of_files_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("a/one", "1".repeat(100_000)), ("a/two", String::new())];
+    let on_disk = files.iter().map(|(path, content)| {
+        let place = folder.path().join(path.replace('/', "-"));
+        std::fs::write(&place, content).unwrap();
+        LayerFile { path: (*path).to_owned(), mode: 0o444, bytes: FileBytes::Disk(place) }
+    });
+    let on_disk: Vec<LayerFile> = on_disk.collect();
+    let in_memory: Vec<LayerFile> = files.iter().map(|(path, content)| file(path, content)).collect();
+    for packing in [Packing::USUAL, Packing::Plain] {
+        let (one, other) = (write(&in_memory, 7, packing).unwrap(), write_to_disk(&on_disk, 7, packing).unwrap());
+        let LayerBytes::Disk(path, _) = &other.bytes else { panic!("it is in memory") };
+        let path = path.to_path_buf();
+        assert_eq!((&one.digest, &one.diff_id, one.bytes.len()), (&other.digest, &other.diff_id, other.bytes.len()));
+        assert_eq!(one.bytes.whole(), other.bytes.whole());
+        assert_eq!(other.digest, sha256(&one.bytes.whole()));
+        drop(other);
+        assert!(!path.exists());
+    }
+    std::fs::remove_file(folder.path().join("a-two")).unwrap();
+    let error = write(&on_disk, 7, Packing::Plain).unwrap_err().to_string();
+    assert!(error.contains("a-two: "), "{error}");
 }

@@ -104,6 +104,27 @@ async fn poll_goes_the_same_way() {
 }
 
 #[tokio::test]
+async fn image_is_missing_if_no_place_has_it_and_unknown_if_one_cannot_be_asked() {
+    let (source, mirror) = (Fake::start().await, Fake::start().await);
+    let image = pushed(&source, "org/cat:1", "content").await;
+    let name = |rest: &str| format!("{}/org/cat{rest}", source.address());
+    let sources = |mirror: &str| {
+        let rules = [By::Tag, By::Digest].map(|by| rule(source.address(), by, true, &[mirror.to_owned()]));
+        Sources { mirrors: rules.to_vec(), ..Sources::default() }
+    };
+    let has = async |sources: &Sources, name: &str| sources.has(&parse(name).unwrap()).await;
+    let absent = format!("@sha256:{}", "5".repeat(64));
+    let pinned = format!("@{}", image.digest);
+    for (rest, expected) in [(":1", true), (":2", false), (&*pinned, true), (&*absent, false)] {
+        assert_eq!(has(&sources(mirror.address()), &name(rest)).await.unwrap(), expected, "{rest}");
+    }
+    let away = sources("127.0.0.1:1");
+    assert!(has(&away, &name(":1")).await.unwrap(), "the source has it");
+    let error = has(&away, &name(":2")).await.unwrap_err().to_string();
+    assert!(error.contains("127.0.0.1:1"), "{error}");
+}
+
+#[tokio::test]
 async fn policy_is_kept_and_named() {
     let (source, mirror) = (Fake::start().await, Fake::start().await);
     pushed(&source, "org/cat:1", "content").await;

@@ -15,7 +15,7 @@ fn all(files: &[SourceFile], labels: &BTreeMap<String, String>) {
         }
     }
     if let Ok(read) = unpackaged::read_folder(files) {
-        unpackaged::blobs(read);
+        let _refused = unpackaged::blobs(read, 16 << 20);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::olm::bundle::config_map::{self, ConfigMapError};
-use crate::olm::bundle::unpackaged::{Blobs, blobs, read_folder};
+use crate::olm::bundle::unpackaged::{Blobs, MAX_OF_FOLDER, blobs, read_folder};
 use serde_json::json;
 
 fn csv(name: &str, version: &str, replaces: &str, owned: &str) -> Value {
@@ -139,7 +139,7 @@ fn folder_of_the_format_before_bundles_becomes_blobs() {
         ("1.0.0/gears.crd.yaml", crd("gears")),
     ]);
     files.push(SourceFile { path: "README.md".into(), bytes: b"# a [".to_vec() });
-    let blobs = blobs(read_folder(&files).unwrap());
+    let blobs = blobs(read_folder(&files).unwrap(), MAX_OF_FOLDER).unwrap();
     assert_eq!(blobs.findings, []);
     assert_eq!(names(&blobs)[3..], ["olm.bundle a.v1", "olm.bundle a.v2"]);
     let objects = |bundle: &Value| {
@@ -163,4 +163,28 @@ fn several_versions_in_one_folder_get_the_definitions_that_they_own() {
         read.bundles.iter().map(names).collect::<Vec<_>>(),
         [["a.v1", "others.example.com"], ["a.v2", "gears.example.com"]]
     );
+}
+
+/// A ConfigMap has a megabyte at most. Each version has the definitions that it owns, and each channel all of its versions.
+#[test]
+fn config_map_that_becomes_much_larger_as_a_catalog_is_refused() {
+    let version = |number: usize| format!("a.v{number}");
+    let chain = |count: usize| -> Vec<Value> {
+        (0..count).map(|it| csv(&version(it), &format!("{it}.0.0"), &version(it.wrapping_sub(1)), "gears")).collect()
+    };
+    let mut definition = crd("gears");
+    definition["spec"]["description"] = "x".repeat(256 << 10).into();
+    let package = |heads: Vec<usize>| {
+        let channel = |(number, head): (usize, usize)| json!({"name": number.to_string(), "currentCSV": version(head)});
+        json!({"packageName": "a", "channels": heads.into_iter().enumerate().map(channel).collect::<Vec<_>>()})
+    };
+    let large = |versions: usize, channels: usize, definitions: &[Value]| {
+        let heads = (0..channels).map(|_| versions - 1).collect();
+        config_map::read(&data(&chain(versions), definitions, &[package(heads)]))
+    };
+    for (versions, channels, definitions) in [(100, 1, vec![definition.clone()]), (700, 700, Vec::new())] {
+        let error = large(versions, channels, &definitions).unwrap_err();
+        assert!(error.to_string().contains("more than 16777216 bytes"), "{error}");
+    }
+    assert!(large(20, 1, &[definition]).unwrap().json.len() > 20 * (256 << 10));
 }

@@ -3,8 +3,8 @@
 use super::super::Bundle;
 use super::super::finding::{Check, Finding, Weight};
 use super::super::properties::Written;
-use super::constraint;
 use crate::olm::names::property::{CONSTRAINT, GVK_REQUIRED, MAX_CLUSTER_VERSION, PACKAGE, PACKAGE_REQUIRED};
+use crate::olm::resolve::constraint::Constraint;
 use crate::olm::version_range::VersionRange;
 use serde_json::Value;
 
@@ -40,9 +40,9 @@ pub(crate) fn of_property(kind: &str, value: &Value) -> Vec<Judged> {
     match kind {
         PACKAGE_REQUIRED => package(value).into_iter().collect(),
         CONSTRAINT => {
-            let verdict = constraint::judge(value);
-            let errors = verdict.errors.into_iter().map(|message| (Weight::Error, Check::Dependency, message));
-            let warnings = verdict.warnings.into_iter().map(|message| (Weight::Warning, Check::Advice, message));
+            let found = Constraint::judge(value);
+            let errors = found.errors.into_iter().map(|message| (Weight::Error, Check::Dependency, message));
+            let warnings = found.warnings.into_iter().map(|message| (Weight::Warning, Check::Advice, message));
             errors.chain(warnings).collect()
         }
         MAX_CLUSTER_VERSION => maximum(value).into_iter().collect(),

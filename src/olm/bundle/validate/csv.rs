@@ -3,7 +3,9 @@
 use super::super::Bundle;
 use super::super::csv::Csv;
 use super::super::finding::{Check, Finding};
+use crate::error::shortened;
 use crate::object::definition::defined_group;
+use crate::olm::catalog::pull_spec::is_pull_spec;
 use crate::olm::names::{MAX_RELEASE, is_object_name, is_release};
 use crate::olm::version_range::VersionRange;
 use crate::version;
@@ -14,6 +16,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const MODES: [&str; 4] = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
+/// Bytes of a value in a message.
+const MAX_SHOWN: usize = 200;
 const EXAMPLES: &str = "alm-examples";
 
 /// Findings about one object.
@@ -37,10 +41,22 @@ pub(super) fn check(bundle: &Bundle) -> Vec<Finding> {
     let mut checks = Checks { at: (&object.file, object.line), found: Vec::new() };
     names_and_versions(&bundle.csv, &mut checks);
     fields(&bundle.csv, &mut checks);
+    images(&bundle.csv, &mut checks);
     modes(&bundle.csv, &mut checks);
     edges(&bundle.csv, &mut checks);
     examples(&bundle.csv, &mut checks);
     checks.found
+}
+
+/// Those that the bundle has in a catalog, where each must be one.
+fn images(csv: &Csv, checks: &mut Checks) {
+    let related = csv.spec.related_images.iter().map(|related| related.image.as_str());
+    let all = related.map(|image| ("spec.relatedImages", image));
+    let all = all.chain(csv.spec.install.images().into_iter().map(|image| ("spec.install.spec.deployments", image)));
+    for (place, image) in all.filter(|(_, image)| !image.is_empty() && !is_pull_spec(image)) {
+        let image = shortened(image, MAX_SHOWN);
+        checks.error(Check::Field, place, format!("{image:?} is no image: write [HOST/]PATH[:TAG][@DIGEST]"));
+    }
 }
 
 fn names_and_versions(csv: &Csv, checks: &mut Checks) {

@@ -326,6 +326,28 @@ fn catalog_that_needs_too_much_memory_is_refused() {
     assert!(added.unwrap_err().to_string().contains("more than 50331648 bytes"));
 }
 
+/// Reading ends before all of them are there, and what is kept until then stays below the limit.
+#[test]
+fn million_channels_are_too_many_for_a_catalog() {
+    let (mut builder, mut json) = (CatalogBuilder::new(io::sink()), Vec::new());
+    let file = builder.file("a.json".to_owned()).unwrap();
+    let channel = |number| {
+        format!(
+            "{{\"schema\":\"olm.channel\",\"package\":\"a\",\"name\":\"c{number}\",\"entries\":[{{\"name\":\"a.v1\"}}]}}"
+        )
+    };
+    let mut added = Ok(());
+    for thousand in 0..1_000 {
+        let text: String = (0..1_000).map(|number| channel(thousand * 1_000 + number)).collect();
+        let mut blobs = Blobs::new(text.as_bytes());
+        while let (Ok(()), Some(document)) = (&added, blobs.next_document().unwrap()) {
+            added = builder.add(file, document.decode(&mut json));
+        }
+    }
+    assert!(matches!(added, Err(CatalogError::TooMuch)), "{added:?}");
+    assert!(builder.collected.size() < MAX_SIZE + (1 << 10));
+}
+
 #[test]
 fn data_that_cannot_be_written_is_an_error() {
     #[derive(Debug)]

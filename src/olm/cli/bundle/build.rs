@@ -64,7 +64,7 @@ fn built(files: Vec<SourceFile>, annotations: &Annotations, created: Timestamp) 
     let wanted = |file: &SourceFile| file.path.starts_with(&manifests) || file.path.starts_with(&metadata);
     let files = files.into_iter().filter(wanted);
     let files: Vec<LayerFile> =
-        files.map(|SourceFile { path, bytes }| LayerFile { path, mode: 0o444, bytes }).collect();
+        files.map(|SourceFile { path, bytes }| LayerFile { path, mode: 0o444, bytes: bytes.into() }).collect();
     let mut labels = annotations.clone();
     for (key, value) in [("mediatype.v1", MEDIA_TYPE), ("manifests.v1", &manifests), ("metadata.v1", &metadata)] {
         if labels.get(key).is_empty() {

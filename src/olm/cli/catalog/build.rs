@@ -107,7 +107,8 @@ fn built(
     created: Timestamp,
 ) -> anyhow::Result<Built> {
     let mtime = u64::try_from(created.as_second()).unwrap_or(0);
-    let configs = layer::write(&folder(dir, CONFIGS)?, mtime, Packing::USUAL)?;
+    // A catalog may be larger than the memory.
+    let configs = layer::write_to_disk(&folder(dir, CONFIGS)?, mtime, Packing::USUAL)?;
     let serve = || [PROGRAM, "catalog", "serve", CONFIGS].map(str::to_owned).to_vec();
     if let Some(base) = base {
         let entrypoint = if args.serve { serve() } else { args.entrypoint.clone() };

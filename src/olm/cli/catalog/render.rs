@@ -47,7 +47,7 @@ impl Stream {
             Input::Catalog(catalog) => self.catalog(catalog, given),
             Input::Bundle(contents, image) => self.bundle(*contents, &image),
             Input::Unpackaged(read) => {
-                let blobs = unpackaged::blobs(read);
+                let blobs = unpackaged::blobs(read, unpackaged::MAX_OF_FOLDER)?;
                 self.findings.extend(blobs.findings);
                 blobs.json.lines().try_for_each(|json| self.text(json.to_owned()))
             }

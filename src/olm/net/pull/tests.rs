@@ -16,7 +16,7 @@ const CATALOG: &str = r#"{"schema": "olm.package", "name": "NAME", "defaultChann
 /// Pushes an image with a catalog of one package, which has the name of its folder.
 async fn pushed(fake: &Fake, name: &str, folder: &str, labels: &[(&str, &str)]) -> Image {
     let text = CATALOG.replace("NAME", folder);
-    let file = LayerFile { path: format!("{folder}/catalog.json"), mode: 0o444, bytes: text.into_bytes() };
+    let file = LayerFile { path: format!("{folder}/catalog.json"), mode: 0o444, bytes: text.into() };
     let layers = vec![layer::write(&[file], 0, Packing::USUAL).unwrap()];
     let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     let image = image::scratch(&layers, &Start { labels, ..Start::default() }, Timestamp::UNIX_EPOCH).unwrap();

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tonic::body::Body;
 use tonic::client::Grpc;
@@ -50,6 +51,14 @@ impl tower::Service<Request<Body>> for Wire {
 /// end, and says why.
 pub(super) async fn open(stream: TcpStream, origin: Uri) -> Result<(Wire, BoxFuture<'static, String>), String> {
     keep_alive(&stream).map_err(|error| error.to_string())?;
+    begin(stream, origin).await
+}
+
+/// The same on any stream.
+pub(super) async fn begin(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    origin: Uri,
+) -> Result<(Wire, BoxFuture<'static, String>), String> {
     let handshake = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)

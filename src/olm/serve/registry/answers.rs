@@ -28,6 +28,10 @@ impl Memory {
         Memory { units, free: Arc::new(Semaphore::new(units as usize)) }
     }
 
+    pub(super) fn is_free(&self) -> bool {
+        self.free.available_permits() == self.units as usize
+    }
+
     /// Waits until so much is free. What needs more than all of it gets all of it.
     async fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Status> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).map_or(self.units, |units| units.min(self.units));

@@ -59,6 +59,11 @@ impl Calls {
         &self.shared.limits
     }
 
+    /// How many calls have been admitted and are not answered yet.
+    pub(super) fn under_way(&self) -> usize {
+        self.limits().calls.saturating_sub(self.at_once.available_permits())
+    }
+
     /// Answers a request. Errors are answers as well.
     pub(super) async fn answer(self, request: Request, progress: Progress) -> Result<Response, Infallible> {
         let limit = self.limits().call;

@@ -9,6 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::pin::pin;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +56,16 @@ pub(super) async fn serve(
     }
     // Messages are small, and each may be waited for.
     stream.set_nodelay(true)?;
+    serve_greeted(stream, calls, limits, stop).await
+}
+
+/// The same where the client is known to speak HTTP/2.
+pub(super) async fn serve_greeted(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    calls: Calls,
+    limits: Limits,
+    stop: CancellationToken,
+) -> Result<(), ConnectionError> {
     let progress = Progress::default();
     let (calls, of_calls) = (calls, progress.clone());
     let service = service_fn(move |request| calls.clone().answer(request, of_calls.clone()));

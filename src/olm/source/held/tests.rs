@@ -78,7 +78,7 @@ fn pauses_double_from_ten_seconds_to_five_minutes_with_jitter() {
     let mut held = Held::default();
     let mut pause = |random| {
         held.on(&pull("a:1", None), failed(), at(0));
-        held.trouble(&pull("a:1", None).subject()).unwrap().again(random).as_second() - at(0).as_second()
+        held.trouble(&pull("a:1", None).subject()).unwrap().again(random, at(0)).as_second() - at(0).as_second()
     };
     let pauses: Vec<i64> = (0..7).map(|_| pause(0.0)).collect();
     assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
@@ -101,7 +101,7 @@ fn few_subjects_are_remembered() {
 fn registry_that_says_when_it_wants_to_be_asked_again_is_not_asked_before_but_for_an_hour_at_most() {
     let mut held = Held::default();
     let work = pull("a:1", None);
-    let again = |held: &Held| held.trouble(&work.subject()).unwrap().again(0.0);
+    let again = |held: &Held| held.trouble(&work.subject()).unwrap().again(0.0, at(0));
     for (wait, expected) in [(90, 90), (1, 20), (1_000_000, 3600)] {
         let outcome = Outcome::Busy { cause: "too many requests".to_owned(), wait: Duration::from_secs(wait) };
         held.on(&work, outcome, at(0));
@@ -109,4 +109,14 @@ fn registry_that_says_when_it_wants_to_be_asked_again_is_not_asked_before_but_fo
     }
     held.on(&work, failed(), at(0));
     assert_eq!(again(&held), at(80), "it does not say so any more");
+}
+
+#[test]
+fn failure_whose_time_is_still_to_come_is_tried_again_at_once_and_then_after_a_pause() {
+    let (mut held, work) = (Held::default(), pull("a:1", None));
+    held.on(&work, failed(), at(1_000_000));
+    let again = |held: &Held, now| held.trouble(&work.subject()).unwrap().again(0.0, at(now));
+    assert_eq!(again(&held, 5), at(5), "the clock was set back");
+    held.on(&work, failed(), at(5));
+    assert_eq!(again(&held, 5), at(25));
 }

@@ -242,3 +242,26 @@ fn content_is_served_on_when_the_spec_becomes_invalid_and_until_the_object_is_go
     world.object.spec = World::image("a/b:2").object.spec;
     assert_eq!(world.step(3), Decision { serve: Serve::Content, ..Decision::default() }, "nothing new is begun");
 }
+
+#[test]
+fn service_that_cannot_be_brought_into_place_is_said_while_the_content_is_served() {
+    let mut world = World::image("a/b:1");
+    world.load(1, "a");
+    let fine = world.status();
+    world.service = Some("there is a Service olm/community of others already, which belongs to nobody".to_owned());
+    world.step(2);
+    let status = world.status();
+    assert_eq!(status.reason, reason::REGISTRY_SERVER);
+    for words in ["by its Service", "belongs to nobody"] {
+        assert!(status.message.contains(words), "{}", status.message);
+    }
+    assert_eq!((status.connection_state, status.conditions), (fine.connection_state.clone(), fine.conditions.clone()));
+    world.service = None;
+    world.step(3);
+    assert_eq!(world.status(), fine);
+    // A catalog that is asked for at its own address has none.
+    let mut world = World::address("a:50051");
+    world.service = Some("no".to_owned());
+    world.step(1);
+    assert_eq!(world.status().reason, "");
+}

@@ -137,3 +137,17 @@ fn version_that_cannot_be_read_is_said_with_the_variables_that_need_it() {
     let expected = "the API server has no value for {kube_major_version}, {kube_minor_version}: the server refuses";
     assert!(message.contains(expected), "{message}");
 }
+
+#[test]
+fn server_at_an_address_stays_connected_before_the_version_is_known() {
+    let mut world = World::address("a:50051");
+    world.annotate(CATALOG_IMAGE_TEMPLATE, "a/b:{kube_minor_version}{nobody}");
+    world.version = Some(Ok(KubeVersion { major: "1".into(), minor: "25".into(), patch: None }));
+    assert_eq!(world.step(1).dial.as_deref(), Some("a:50051"));
+    world.restart();
+    world.version = None;
+    assert_eq!(world.step(2).dial.as_deref(), Some("a:50051"));
+    let mut world = World::config_map();
+    world.annotate(CATALOG_IMAGE_TEMPLATE, "a/b:{kube_minor_version}");
+    assert!(matches!(world.step(1).work, Some(Work::ReadConfigMap { .. })), "it needs no image");
+}

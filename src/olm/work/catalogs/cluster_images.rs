@@ -19,6 +19,8 @@ struct Objects {
     /// Everything that exists is known.
     known: bool,
     error: Option<String>,
+    /// The server has said that it does not have the kind, although it had it before.
+    lost: bool,
 }
 
 #[derive(Clone, Default)]
@@ -50,6 +52,7 @@ impl ClusterImages {
         let objects = all.entry(source).or_default();
         match event {
             Ok(Event::Init) => {
+                objects.lost = false;
                 objects.anew = Some(BTreeMap::new());
                 false
             }
@@ -69,6 +72,11 @@ impl ClusterImages {
                 before != Some(spec)
             }
             Ok(Event::Delete(object)) => objects.all.remove(&name(&object)).is_some(),
+            // A server that has just begun may not have loaded its definitions: what forbids images is not forgotten for that.
+            Err(error) if error.is_not_found() && !objects.all.is_empty() && !objects.lost => {
+                objects.lost = true;
+                false
+            }
             // The server does not have the kind.
             Err(error) if error.is_not_found() => {
                 let differs = !objects.known || !objects.all.is_empty();
@@ -170,6 +178,15 @@ mod tests {
         assert!(tell(Ok(Event::Apply(image("b.example")))));
         assert!(!tell(failed(500)));
         assert!(allows(&images, "b.example") && !allows(&images, "a.example"));
+        // A server that was replaced may not know the kind for a moment.
+        assert!(!tell(failed(404)));
+        assert!(allows(&images, "b.example") && !allows(&images, "a.example"));
+        tell(Ok(Event::Init));
+        tell(Ok(Event::InitApply(image("b.example"))));
+        assert!(!tell(Ok(Event::InitDone)));
+        assert!(!tell(failed(404)) && tell(failed(404)), "it stays so");
+        assert!(allows(&images, "a.example"));
+        tell(Ok(Event::Apply(image("b.example"))));
         assert!(tell(Ok(Event::Delete(image("b.example")))));
         assert!(allows(&images, "a.example"));
     }

@@ -1,6 +1,6 @@
 //! What metrics and probes are told.
 
-use super::live::{Live, all};
+use super::live::{Live, known};
 use crate::cluster::requests::RequestCounts;
 use crate::olm::endpoints::Id;
 use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
@@ -79,7 +79,7 @@ impl Figures {
     pub(crate) fn text(&self) -> String {
         let mut snapshot =
             OperatorsSnapshot { requests: self.requests.current(), process: process::read(), ..Default::default() };
-        let sources = self.live.get().and_then(|live| all(&live.sources));
+        let sources = self.live.get().and_then(|live| known(&live.sources));
         let counts = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshot.catalogs = sources.map(|sources| {
             let figures = sources.iter().map(|(id, source)| CatalogFigures {
@@ -90,8 +90,21 @@ impl Figures {
             });
             figures.collect()
         });
+        snapshot.undecodable = self.live.get().map(undecodable).unwrap_or_default();
         text(&snapshot)
     }
+}
+
+/// Kind, namespace and name.
+fn undecodable(live: &Live) -> Vec<(&'static str, String, String)> {
+    let place = |name: &str| {
+        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+        (namespace.to_owned(), name.to_owned())
+    };
+    let sources = live.sources.undecodable().into_keys().map(|name| ("CatalogSource", name));
+    let maps = live.defaults.undecodable().into_keys().map(|name| ("ConfigMap", name));
+    let all = sources.chain(maps).map(|(kind, name)| (kind, place(&name)));
+    all.map(|(kind, (namespace, name))| (kind, namespace, name)).collect()
 }
 
 #[cfg(test)]

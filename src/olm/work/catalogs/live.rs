@@ -14,7 +14,7 @@ use crate::olm::api::operator_hub::{self, OperatorHub};
 use crate::olm::api::package_manifest;
 use crate::olm::endpoints;
 use crate::olm::source::hub;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -82,7 +82,7 @@ impl Live {
         let api = Kind::known("apiregistration.k8s.io", "v1", "APIService", "apiservices", false);
         let api_name = format!("{}.{}", package_manifest::VERSION, package_manifest::GROUP);
         Live {
-            sources: follow.start(source_kind(), "", Selector::All),
+            sources: follow.start_each(source_kind(), "", Selector::All),
             services: follow.start(service_kind(), "", labelled()),
             slices: follow.start(slice_kind(), "", labelled()),
             catalog_pods: follow.start(Kind::pod(), "", labelled()),
@@ -91,7 +91,7 @@ impl Live {
             namespaces: follow.start(Kind::known("", "v1", "Namespace", "namespaces", false), "", Selector::All),
             pods: follow.start(Kind::pod(), &settings.namespace, Selector::Labels(PODS.to_owned())),
             hub: follow.start(hub_kind(), "", name(operator_hub::NAME)),
-            defaults: follow.start(Kind::config_map(), &settings.global_namespace, name(hub::CONFIG_MAP)),
+            defaults: follow.start_each(Kind::config_map(), &settings.global_namespace, name(hub::CONFIG_MAP)),
             packages: follow.start(api, "", name(&api_name)),
             operators: settings
                 .operators
@@ -102,6 +102,17 @@ impl Live {
     }
 }
 
+impl Live {
+    /// The kinds of the platform that the server does not have; `None` before that is known.
+    pub(super) fn missing(&self) -> Option<BTreeSet<String>> {
+        let hub = all(&self.hub).map(|_| (self.hub.is_absent(), hub_kind().kind))?;
+        let operators = self.operators.values();
+        let operators = operators.map(|it| all(it).map(|_| (it.is_absent(), operator_kind().kind)));
+        let all: Vec<(bool, String)> = operators.collect::<Option<_>>()?;
+        Some(all.into_iter().chain([hub]).filter_map(|(absent, kind)| absent.then_some(kind)).collect())
+    }
+}
+
 struct Follow<'a> {
     clients: &'a Clients,
     changed: &'a Arc<Notify>,
@@ -109,6 +120,12 @@ struct Follow<'a> {
 }
 
 impl Follow<'_> {
+    /// For a kind that users write.
+    fn start_each<V: View>(&self, kind: Kind, namespace: &str, selector: Selector) -> Arc<Followed<V>> {
+        let selection = Selection::new(kind, namespace, selector);
+        Followed::start_each(self.clients, selection, self.changed.clone(), self.stop)
+    }
+
     fn start<V: View>(&self, kind: Kind, namespace: &str, selector: Selector) -> Arc<Followed<V>> {
         // None of the kinds of the platform need be there, and who waits for them need not ask all the time.
         let platform = kind.group.ends_with(".openshift.io");
@@ -120,19 +137,33 @@ impl Follow<'_> {
 
 /// All views of a kind by namespace and name. A kind that the server does not have has none; `None` before that is known.
 pub(super) fn all<V: View>(followed: &Followed<V>) -> Option<BTreeMap<(String, String), Arc<V>>> {
-    let views = match followed.all() {
-        Some(views) => views,
-        None if followed.is_absent() => BTreeMap::new(),
-        None => return None,
-    };
+    known(followed).or_else(|| followed.is_absent().then(BTreeMap::new))
+}
+
+/// The same, but `None` as long as the server does not have the kind.
+pub(super) fn known<V: View>(followed: &Followed<V>) -> Option<BTreeMap<(String, String), Arc<V>>> {
     let id = |name: &str| {
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
         (namespace.to_owned(), name.to_owned())
     };
-    Some(views.into_iter().map(|(name, view)| (id(&name), view)).collect())
+    Some(followed.all()?.into_iter().map(|(name, view)| (id(&name), view)).collect())
 }
 
 /// The only view; `Some(None)` if there is none, or no such kind.
 pub(super) fn only<V: View>(followed: &Followed<V>) -> Option<Option<Arc<V>>> {
     Some(all(followed)?.into_values().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_that_is_not_served_is_not_taken_for_one_without_objects_where_that_matters() {
+        let absent = Followed::<SourceView>::absent();
+        assert_eq!(all(&absent).map(|all| all.len()), Some(0));
+        assert!(known(&absent).is_none());
+        let empty = Followed::<SourceView>::with([]);
+        assert_eq!(known(&empty).map(|all| all.len()), Some(0));
+    }
 }

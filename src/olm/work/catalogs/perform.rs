@@ -1,7 +1,7 @@
 //! Writes what was decided.
 
 use super::live::{Live, hub_kind, operator_kind, service_kind, slice_kind, source_kind};
-use crate::cluster::{ApiError, Kind, Objects};
+use crate::cluster::{ApiError, Cause, Kind, Objects};
 use crate::object::cluster_operator::{ClusterOperator, ClusterOperatorStatus};
 use crate::olm::api::GROUP;
 use crate::olm::api::catalog_source::{CatalogSource, CatalogSourceStatus};
@@ -113,27 +113,44 @@ pub(super) async fn write_service(objects: Objects, live: Live, change: Write) -
     let written: Result<Option<Service>, ApiError> = write(&objects, &service_kind(), change.clone()).await;
     if let (Err(error), Write::Create { id, object }) = (&written, &change)
         && error.is_already_exists()
+        && let Some(message) = clear(&objects, &service_kind(), id, object).await?
     {
-        clear(&objects, &service_kind(), id, object).await?;
+        let cause = Cause::Server { code: 409, reason: "AlreadyExists".to_owned(), message };
+        return Err(ApiError { attempt: error.attempt.clone(), cause });
     }
     written?.into_iter().for_each(|written| live.services.on_written(written));
     Ok(())
 }
 
 /// Deletes what another program has made in its place for the same owner: with a Service go the endpoints that are kept for its
-/// selector. What belongs to nobody or to others stays, and so does what has our labels and is only not known here yet.
-async fn clear(objects: &Objects, kind: &Kind, (namespace, name): &Id, wanted: &Value) -> Result<(), ApiError> {
-    let Some(object) = objects.get(kind, namespace, name).await? else { return Ok(()) };
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    let (own, uid) = (wanted.pointer("/metadata/ownerReferences/0/uid"), object.pointer("/metadata/uid"));
-    let is_ours = object.pointer("/metadata/labels").is_some_and(|labels| labels.get(label::CATALOG_SOURCE).is_some());
-    if let Some(uid) = uid.and_then(Value::as_str).filter(|_| !is_ours)
-        && owners.into_iter().flatten().any(|owner| owner.get("uid") == own)
-    {
-        tracing::info!(namespace, name, "a Service that another program has made for a catalog is replaced");
-        objects.delete(kind, namespace, name, uid).await?;
+/// selector. What belongs to nobody or to others stays, and is told; so does what has our labels and is only not known here yet.
+async fn clear(
+    objects: &Objects,
+    kind: &Kind,
+    (namespace, name): &Id,
+    wanted: &Value,
+) -> Result<Option<String>, ApiError> {
+    let Some(object) = objects.get(kind, namespace, name).await? else { return Ok(None) };
+    if object.pointer("/metadata/labels").is_some_and(|labels| labels.get(label::CATALOG_SOURCE).is_some()) {
+        return Ok(None);
     }
-    Ok(())
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let (own, uid) = (wanted.pointer("/metadata/ownerReferences/0/uid"), object.pointer("/metadata/uid"));
+    if owners.clone().any(|owner| owner.get("uid") == own) {
+        if let Some(uid) = uid.and_then(Value::as_str) {
+            tracing::info!(namespace, name, "a Service that another program has made for a catalog is replaced");
+            objects.delete(kind, namespace, name, uid).await?;
+        }
+        return Ok(None);
+    }
+    let text = |owner: &Value, key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let owner = owners.map(|owner| format!("{} {}", text(owner, "kind"), text(owner, "name"))).next();
+    Ok(Some(format!(
+        "there is a {} {namespace}/{name} of others already, which belongs to {}: delete it or give it another name, or give the \
+         CatalogSource another name",
+        kind.kind,
+        owner.as_deref().unwrap_or("nobody")
+    )))
 }
 
 pub(super) async fn write_slice(objects: Objects, live: Live, change: Write) -> Result<(), ApiError> {
@@ -241,15 +258,18 @@ mod tests {
         let (id, path) = (("shop".to_owned(), "a".to_owned()), "/api/v1/namespaces/shop/services/a");
         let mut ours = owned("own");
         ours["metadata"]["labels"] = json!({label::CATALOG_SOURCE: "a"});
-        for (live, expected) in [
-            (ours, vec![format!("GET {path}")]),
-            (owned("own"), vec![format!("GET {path}"), format!("DELETE {path}")]),
-            (owned("other"), vec![format!("GET {path}")]),
-            (json!({"metadata": {"name": "a", "uid": "7"}}), vec![format!("GET {path}")]),
+        let mut other = owned("other");
+        other["metadata"]["ownerReferences"][0] = json!({"uid": "other", "kind": "Deployment", "name": "web"});
+        for (live, expected, told) in [
+            (ours, vec![format!("GET {path}")], ""),
+            (owned("own"), vec![format!("GET {path}"), format!("DELETE {path}")], ""),
+            (other, vec![format!("GET {path}")], "which belongs to Deployment web: delete it"),
+            (json!({"metadata": {"name": "a", "uid": "7"}}), vec![format!("GET {path}")], "which belongs to nobody"),
         ] {
             let (objects, asked) = server(live);
-            clear(&objects, &service_kind(), &id, &owned("own")).await.unwrap();
-            assert_eq!(*asked.lock().unwrap(), expected);
+            let said = clear(&objects, &service_kind(), &id, &owned("own")).await.unwrap();
+            assert_eq!((asked.lock().unwrap().clone(), said.is_some()), (expected, !told.is_empty()));
+            assert!(said.unwrap_or_default().contains(told), "{told}");
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::cluster::Clients;
 use crate::cluster::followed::{Followed, View};
 use crate::cluster::task;
 use crate::cluster::watcher::{Selection, Selector};
+use crate::net::proxy::Proxies;
+use crate::net::tunnel;
 use crate::olm::net::registry_client::{Dial, RegistryClient, Times};
 use crate::olm::servers::{Endpoints, PortNames, ServicePort, endpoints, port_names, targets};
 use k8s_openapi::api::core::v1::Service;
@@ -70,11 +72,18 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// `changed` is notified of each state of the connection.
-    pub(super) fn start(address: &str, clients: &Clients, changed: &Arc<Notify>, stop: &CancellationToken) -> Server {
+    /// `changed` is notified of each state of the connection. `proxies`: for addresses that do not lead to a Service.
+    pub(super) fn start(
+        address: &str,
+        proxies: &Arc<Proxies>,
+        clients: &Clients,
+        changed: &Arc<Notify>,
+        stop: &CancellationToken,
+    ) -> Server {
         let (until, hint) = (stop.child_token(), Arc::new(Notify::new()));
         let service = ServicePort::of(address).map(|port| OfService::start(port, clients, &hint, stop, &until));
-        let client = RegistryClient::start(address, dial(service.map(Arc::new)), hint, Times::default());
+        let client =
+            RegistryClient::start(address, dial(service.map(Arc::new), proxies.clone()), hint, Times::default());
         let (states, woken) = (client.clone(), changed.clone());
         let telling = async move {
             let mut channel = states.channel();
@@ -135,10 +144,11 @@ impl OfService {
     }
 }
 
-/// Dials the endpoints of the Service, if the address names one, and then where DNS leads to.
-fn dial(service: Option<Arc<OfService>>) -> Dial {
+/// Dials the endpoints of the Service, if the address names one, which are in the cluster and need no proxy; and then where DNS or
+/// the proxy leads to.
+fn dial(service: Option<Arc<OfService>>, proxies: Arc<Proxies>) -> Dial {
     Arc::new(move |address| {
-        let service = service.clone();
+        let (service, proxies) = (service.clone(), proxies.clone());
         Box::pin(async move {
             let mut causes = Vec::new();
             if let Some(service) = service {
@@ -150,7 +160,7 @@ fn dial(service: Option<Arc<OfService>>) -> Dial {
                     Err(cause) => causes.push(cause),
                 }
             }
-            match TcpStream::connect(&address).await {
+            match tunnel::connect(&proxies, &address).await {
                 Ok(stream) => Ok(stream),
                 Err(error) if causes.is_empty() => Err(error),
                 Err(error) => {

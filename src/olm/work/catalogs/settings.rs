@@ -1,8 +1,10 @@
 //! What the controller of catalogs is configured by.
 
+use crate::net::proxy::Proxies;
 use crate::olm::source::pod::ImageAccess;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -18,6 +20,8 @@ pub(crate) struct Settings {
     pub ports: RangeInclusive<u16>,
     pub operators: Operators,
     pub pods: PodSettings,
+    /// For servers of catalogs outside of the cluster.
+    pub proxies: Arc<Proxies>,
 }
 
 /// How catalogs are served by pods.

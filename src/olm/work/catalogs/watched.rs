@@ -2,11 +2,9 @@
 
 use crate::cluster::task;
 use crate::cluster::{Clients, Kind, Kinds, named};
-use crate::images::credentials::Format;
+use crate::images::credentials::{Format, of_secret};
 use crate::object::read::Read;
 use crate::olm::api::keys::label;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -145,11 +143,7 @@ fn take(known: &mut Option<State>, now: Read<Seen>) -> bool {
 fn seen(what: What, object: &Value) -> Seen {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     match what {
-        What::Secret => {
-            let of = |key: &str| STANDARD.decode(object.get("data")?.get(key)?.as_str()?).ok();
-            let forms = [(Format::DockerConfigJson, ".dockerconfigjson"), (Format::DockerCfg, ".dockercfg")];
-            Seen::Secret(forms.into_iter().filter_map(|(form, key)| Some((form, of(key)?))).collect())
-        }
+        What::Secret => Seen::Secret(of_secret(object)),
         What::Account => {
             let secrets = object.get("imagePullSecrets").and_then(Value::as_array);
             let name = |secret: &Value| secret.get("name")?.as_str().map(str::to_owned);
@@ -191,6 +185,8 @@ pub(super) fn digest(data: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
 
     #[test]

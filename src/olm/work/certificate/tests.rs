@@ -198,3 +198,17 @@ async fn authority_whose_key_is_lost_is_replaced() {
     assert_eq!(lines(&requests).len(), 2);
     assert!(usable(&written).authorities.ends_with(&found.authorities));
 }
+
+#[test]
+fn whoever_takes_back_what_the_api_server_is_told_is_answered_more_and_more_slowly() {
+    let (mut repeats, mut now) = (Repeats::default(), Instant::now());
+    let rests: Vec<Duration> = (0..9)
+        .map(|_| {
+            let rest = repeats.rest(now);
+            now += rest;
+            rest
+        })
+        .collect();
+    assert!(rests[0].is_zero() && rests[1] >= PAUSES.0 && rests[8] >= PAUSES.1 / 2, "{rests:?}");
+    assert!(repeats.rest(now + PAUSES.1).is_zero(), "once in a while it is no fight");
+}

@@ -1,5 +1,7 @@
 //! What the fuzzed readers work with: good inputs, a key that signs, filters.
 
+mod operators;
+
 use super::corpus::{Corpus, message};
 use anyhow::Context;
 use cvo::testing::api::ComponentOverride;
@@ -7,6 +9,8 @@ use cvo::testing::payload::{ApplyFilter, Capabilities, Filter};
 use cvo::testing::verify::{Config, Digest, Verifier};
 use e2e::workspace;
 use jiff::Timestamp;
+use operators::Operators;
+pub(super) use operators::parts;
 use sequoia_openpgp::cert::{Cert, CertBuilder};
 use sequoia_openpgp::parse::Parse;
 use sequoia_openpgp::policy::StandardPolicy;
@@ -36,6 +40,7 @@ pub(super) struct Fixture {
     /// What the agent of a node keeps on its disk: files by their names.
     pub node_records: Vec<Vec<u8>>,
     pub catalogs: Catalogs,
+    pub operators: Operators,
     pub messages: Vec<Vec<u8>>,
     pub keys: Vec<Vec<u8>>,
     cert: Cert,
@@ -83,24 +88,6 @@ impl Fixture {
         let key = cert.armored().to_vec()?;
         let messages = vec![message(&digest.to_string()), message("sha256:00")];
         let text = |list: &[&str]| list.iter().map(|text| text.as_bytes().to_vec()).collect();
-        let filters = [
-            ApplyFilter::default(),
-            ApplyFilter {
-                load: Filter {
-                    exclude_identifier: Some("id".into()),
-                    feature_set: Some(String::new()),
-                    feature_gates: Some(BTreeSet::from(["A".to_owned()])),
-                    major: Some(4),
-                    ..Filter::default()
-                },
-                capabilities: Some(Capabilities::all()),
-                overrides: vec![ComponentOverride {
-                    kind: "Job".into(),
-                    unmanaged: true,
-                    ..ComponentOverride::default()
-                }],
-            },
-        ];
         let mut fixture = Fixture {
             versions: text(&["1.0.0\n4.1.0-rc.1+b\nhttps://a/%41", "0.0.1-snapshot\n1.2.3-0.a.b-c\n#"]),
             annotations: text(&[ANNOTATIONS]),
@@ -114,6 +101,7 @@ impl Fixture {
                 "sha256:0123\na@sha256+b64u:aB_-=9\n",
             ]),
             catalogs: Catalogs::of(&corpus),
+            operators: Operators::read()?,
             keys: vec![key.clone()],
             verifier: verifier(&key)?,
             corpus,
@@ -121,7 +109,7 @@ impl Fixture {
             cert,
             digest,
             now,
-            filters,
+            filters: [ApplyFilter::default(), strict()],
         };
         for (number, content) in fixture.messages.iter().enumerate() {
             let signature = cached(&cache.join(format!("fuzz-signed-{number}")), || fixture.sign(content))?;
@@ -147,6 +135,19 @@ impl Fixture {
         literal.finalize()?;
         Ok(bytes)
     }
+}
+
+/// What leaves out most.
+fn strict() -> ApplyFilter {
+    let load = Filter {
+        exclude_identifier: Some("id".into()),
+        feature_set: Some(String::new()),
+        feature_gates: Some(BTreeSet::from(["A".to_owned()])),
+        major: Some(4),
+        ..Filter::default()
+    };
+    let job = ComponentOverride { kind: "Job".into(), unmanaged: true, ..ComponentOverride::default() };
+    ApplyFilter { load, capabilities: Some(Capabilities::all()), overrides: vec![job] }
 }
 
 /// Small releases as layers: files, links, deleted paths, and a name that is too long for its header.

@@ -1,6 +1,10 @@
 //! The properties that hold for each reader, whatever the input is.
 
+pub(super) mod bundles;
 pub(super) mod catalog;
+pub(super) mod grpc;
+pub(super) mod ignored;
+pub(super) mod sources;
 
 use super::fixture::{Fixture, config};
 use cvo::testing::api::Release;

@@ -31,6 +31,7 @@ fn ready() -> Load {
         built: None,
         major: 1,
         images: BTreeMap::new(),
+        versions: BTreeMap::new(),
         manifests: Vec::new(),
         excluded: Vec::new(),
         hash: String::new(),

@@ -36,6 +36,8 @@ fn required_fields_are_checked() {
         (CSV_FILE, "  icon:", "  icons:", Warning, Check::Field, "spec.icon", "not set"),
         (CSV_FILE, "PHN2ZyB4bWxucz0i", "PHN2ZyB4bWxucz0", Error, Check::Field, "spec.icon[0].base64data", "no base64"),
         (CSV_FILE, "image/svg+xml", "text/html", Error, Check::Field, "spec.icon[0].mediatype", "no type of a picture"),
+        (CSV_FILE, "example.com/prepare:1.2.0", "example.com/Prepare", Error, Check::Field, deployments, "\"registry.example.com/Prepare\" is no image"),
+        (CSV_FILE, "example.com/widget@sha256:1", "example.com/widget@", Error, Check::Field, "spec.relatedImages", "is no image"),
     ]);
 }
 

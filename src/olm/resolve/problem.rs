@@ -1,0 +1,347 @@
+//! A world as variables and constraints: what the Subscriptions ask for, what that depends on, and what cannot be together. Each
+//! constraint has the text by which administrators know it.
+
+use super::constraint::{Api, Constraint as Requirement};
+use super::operator::Operator;
+use super::package::{Entry, Package};
+use super::world::{Catalog, Subscription, World};
+use crate::olm::solve::Constraint;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub(crate) struct Problem {
+    pub variables: Vec<Variable>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Variable {
+    pub identifier: String,
+    pub what: What,
+    /// With their texts.
+    pub constraints: Vec<(Constraint, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// By its place in the world.
+    Subscription(usize),
+    Installed(Arc<Operator>),
+    Candidate(Candidate),
+    /// An API of which there can be one provider.
+    Api(Api),
+    /// A package of which there can be one operator.
+    Package(String),
+}
+
+/// A bundle in a channel of a catalog.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    /// By its place in the world.
+    pub catalog: usize,
+    pub package: Arc<Package>,
+    pub channel: String,
+    pub entry: Entry,
+}
+
+/// Catalog, package, channel and name.
+type Key = (usize, String, String, String);
+
+struct Builder<'a> {
+    world: &'a World,
+    problem: Problem,
+    candidates: BTreeMap<Key, usize>,
+    /// Variables of installed operators by name.
+    installed: BTreeMap<String, usize>,
+    /// Variables whose requirements are still to be added.
+    new: VecDeque<usize>,
+}
+
+impl Problem {
+    pub(crate) fn of(world: &World) -> Self {
+        let mut builder = Builder {
+            world,
+            problem: Problem::default(),
+            candidates: BTreeMap::new(),
+            installed: BTreeMap::new(),
+            new: VecDeque::new(),
+        };
+        // The order of those that must be true is the order of choices.
+        let mut subscriptions: Vec<usize> = (0..world.subscriptions.len()).collect();
+        subscriptions.sort_by_key(|at| world.subscriptions.get(*at).map(|it| &it.name));
+        let mut variables = Vec::new();
+        for at in subscriptions {
+            let name = world.subscriptions.get(at).map(|it| it.name.as_str()).unwrap_or_default();
+            let variable = builder.add(format!("subscription:{name}"), What::Subscription(at));
+            builder.constrain(variable, Constraint::Mandatory, format!("subscription {name} exists"));
+            variables.push((variable, at));
+        }
+        builder.add_installed();
+        for (variable, at) in variables {
+            if let Some(subscription) = world.subscriptions.get(at) {
+                builder.add_choice(variable, subscription);
+            }
+        }
+        while let Some(variable) = builder.new.pop_front() {
+            builder.add_requirements(variable);
+        }
+        builder.add_unique();
+        builder.problem
+    }
+
+    /// For the solver.
+    pub(crate) fn constraints(&self) -> crate::olm::solve::Problem {
+        let of = |variable: &Variable| variable.constraints.iter().map(|(constraint, _)| constraint.clone()).collect();
+        self.variables.iter().map(of).collect()
+    }
+}
+
+impl Variable {
+    pub(crate) fn operator(&self) -> Option<&Arc<Operator>> {
+        match &self.what {
+            What::Installed(operator) => Some(operator),
+            What::Candidate(candidate) => Some(&candidate.entry.operator),
+            _ => None,
+        }
+    }
+}
+
+impl Builder<'_> {
+    fn add(&mut self, identifier: String, what: What) -> usize {
+        self.problem.variables.push(Variable { identifier, what, constraints: Vec::new() });
+        self.problem.variables.len() - 1
+    }
+
+    fn constrain(&mut self, variable: usize, constraint: Constraint, text: String) {
+        if let Some(variable) = self.problem.variables.get_mut(variable) {
+            variable.constraints.push((constraint, text));
+        }
+    }
+
+    fn identifier(&self, variable: usize) -> &str {
+        self.problem.variables.get(variable).map(|it| it.identifier.as_str()).unwrap_or_default()
+    }
+
+    /// `a`, `a or b`, `a, b or c`.
+    fn listed(&self, variables: &[usize], last: &str) -> String {
+        let names: Vec<&str> = variables.iter().map(|it| self.identifier(*it)).collect();
+        match names.as_slice() {
+            [] => String::new(),
+            [only] => (*only).to_owned(),
+            [first @ .., end] => format!("{} {last} {end}", first.join(", ")),
+        }
+    }
+
+    fn add_installed(&mut self) {
+        let referenced: BTreeSet<&str> = self.world.subscriptions.iter().map(|it| it.installed_csv.as_str()).collect();
+        let mut installed: Vec<&Arc<Operator>> = self.world.installed.iter().collect();
+        installed.sort_by_key(|operator| &operator.name);
+        for operator in installed {
+            let name = &operator.name;
+            let identifier = format!("@existing/{}//{name}", self.world.namespace);
+            let variable = self.add(identifier.clone(), What::Installed(operator.clone()));
+            self.installed.insert(name.clone(), variable);
+            if !referenced.contains(name.as_str()) {
+                let text = format!("clusterserviceversion {name} exists and is not referenced by a subscription");
+                self.constrain(variable, Constraint::Mandatory, text);
+            }
+            if operator.deprecated {
+                self.constrain(variable, Constraint::Prohibited, format!("bundle {identifier} is deprecated"));
+            }
+            self.new.push_back(variable);
+        }
+    }
+
+    fn candidate(&mut self, candidate: Candidate) -> usize {
+        let Candidate { catalog, package, channel, entry } = &candidate;
+        let key = (*catalog, package.name.clone(), channel.clone(), entry.operator.name.clone());
+        if let Some(known) = self.candidates.get(&key) {
+            return *known;
+        }
+        let operator = entry.operator.clone();
+        let of = self.world.catalogs.get(*catalog);
+        let (name, namespace) = of.map(|it| (it.name.as_str(), it.namespace.as_str())).unwrap_or_default();
+        let identifier = format!("{name}/{namespace}/{channel}/{}", operator.name);
+        let variable = self.add(identifier.clone(), What::Candidate(candidate));
+        if operator.deprecated {
+            self.constrain(variable, Constraint::Prohibited, format!("bundle {identifier} is deprecated"));
+        }
+        if let Some(cause) = &operator.unreadable {
+            self.constrain(
+                variable,
+                Constraint::Prohibited,
+                format!("bundle {identifier} cannot be installed: {cause}"),
+            );
+        }
+        self.candidates.insert(key, variable);
+        self.new.push_back(variable);
+        variable
+    }
+
+    /// What a Subscription can be met by.
+    fn add_choice(&mut self, variable: usize, subscription: &Subscription) {
+        let name = &subscription.name;
+        let current = self.installed.get(&subscription.installed_csv).copied();
+        let installed = self.world.installed.iter().find(|it| it.name == subscription.installed_csv);
+        let found = match offered(self.world, subscription, installed.map(|it| &**it)) {
+            Ok(found) => found,
+            Err(text) => return self.constrain(variable, Constraint::Prohibited, text),
+        };
+        let mut choice = Vec::new();
+        for mut candidate in found {
+            if let Some(operator) = installed {
+                candidate.entry.replaces = Some(operator.name.clone());
+            }
+            let chosen = self.candidate(candidate);
+            if let Some(current) = current {
+                let text = format!("{} conflicts with {}", self.identifier(chosen), self.identifier(current));
+                self.constrain(chosen, Constraint::Conflict(current), text);
+            }
+            choice.push(chosen);
+        }
+        choice.extend(current);
+        let text = match choice.as_slice() {
+            [] => format!("no operators found matching the criteria of subscription {name}"),
+            [only] => format!("subscription {name} requires {}", self.identifier(*only)),
+            several => format!("subscription {name} requires at least one of {}", self.listed(several, "or")),
+        };
+        self.constrain(variable, Constraint::Dependency(choice), text);
+    }
+
+    fn add_requirements(&mut self, variable: usize) {
+        let Some(operator) = self.problem.variables.get(variable).and_then(Variable::operator).cloned() else { return };
+        for requirement in &operator.requires {
+            let choice = self.providers(variable, requirement);
+            let text = format!("bundle {} requires an operator {requirement}", operator.name);
+            self.constrain(variable, Constraint::Dependency(choice), text);
+        }
+    }
+
+    /// What meets a requirement, in the order of preference: what is installed, and then by catalog, channel, package and place in
+    /// its channel.
+    fn providers(&mut self, of: usize, requirement: &Requirement) -> Vec<usize> {
+        let own = match self.problem.variables.get(of).map(|it| &it.what) {
+            Some(What::Candidate(candidate)) => Some(candidate.catalog),
+            _ => None,
+        };
+        let meets = |variable: &&usize| {
+            let operator = self.problem.variables.get(**variable).and_then(Variable::operator);
+            operator.is_some_and(|operator| operator.meets(requirement))
+        };
+        let mut found: Vec<usize> = self.installed.values().filter(meets).copied().collect();
+        let mut catalogs: Vec<usize> = (0..self.world.catalogs.len()).collect();
+        catalogs.sort_by_key(|at| self.preference(*at, own));
+        for catalog in catalogs {
+            let Some(offers) = self.world.catalogs.get(catalog) else { continue };
+            for candidate in meeting(catalog, offers, requirement) {
+                found.push(self.candidate(candidate));
+            }
+        }
+        found
+    }
+
+    fn preference(&self, catalog: usize, own: Option<usize>) -> impl Ord + use<> {
+        let of = self.world.catalogs.get(catalog);
+        let here = of.is_some_and(|it| it.namespace == self.world.namespace);
+        let name = of.map(|it| (it.name.clone(), it.namespace.clone()));
+        (own != Some(catalog), Reverse(of.map(|it| it.priority)), !here, name)
+    }
+
+    /// There can be one provider of an API, and one operator of a package.
+    fn add_unique(&mut self) {
+        let mut providers: BTreeMap<Api, Vec<usize>> = BTreeMap::new();
+        let mut packages: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, variable) in self.problem.variables.iter().enumerate() {
+            let Some(operator) = variable.operator() else { continue };
+            for api in &operator.provides {
+                providers.entry(api.clone()).or_default().push(at);
+            }
+            let package = match &variable.what {
+                What::Candidate(candidate) if operator.package.is_empty() => &candidate.package.name,
+                _ => &operator.package,
+            };
+            if !package.is_empty() {
+                packages.entry(package.clone()).or_default().push(at);
+            }
+        }
+        for (api, providers) in providers.into_iter().filter(|(_, all)| all.len() > 1) {
+            let text = format!("{} provide {api}", self.listed(&providers, "and"));
+            let unique = format!("there can be only one provider of {api}");
+            self.at_most_one(api.to_string(), What::Api(api), (providers, text), unique);
+        }
+        for (package, operators) in packages.into_iter().filter(|(_, all)| all.len() > 1) {
+            let text = format!("{} originate from package {package}", self.listed(&operators, "and"));
+            let unique = format!("there can be only one operator from package {package}");
+            self.at_most_one(package.clone(), What::Package(package), (operators, text), unique);
+        }
+    }
+
+    fn at_most_one(&mut self, identifier: String, what: What, (all, text): (Vec<usize>, String), unique: String) {
+        let variable = self.add(identifier, what);
+        self.constrain(variable, Constraint::Mandatory, unique);
+        self.constrain(variable, Constraint::AtMost(1, all), text);
+    }
+}
+
+/// The bundles that a Subscription can be met by, the most preferred first; why there are none by the text of a constraint.
+fn offered(world: &World, subscription: &Subscription, installed: Option<&Operator>) -> Result<Vec<Candidate>, String> {
+    let Subscription { name, package: wanted, channel, starting_csv, .. } = subscription;
+    let (namespace, catalog) = &subscription.catalog;
+    let found = world.catalogs.iter().enumerate().find(|(_, it)| it.namespace == *namespace && it.name == *catalog);
+    let (at, offers) = found.filter(|(_, it)| !it.is_empty()).ok_or_else(|| {
+        format!("no operators found from catalog {catalog} in namespace {namespace} referenced by subscription {name}")
+    })?;
+    let of_catalog = format!("in the catalog referenced by subscription {name}");
+    let package = offers.package(wanted);
+    let package = package.ok_or_else(|| format!("no operators found in package {wanted} {of_catalog}"))?;
+    let channels = || package.channels_in_order().filter(|(it, _)| channel.is_empty() || channel == it);
+    if channels().all(|(_, entries)| entries.is_empty()) {
+        return Err(format!("no operators found in channel {channel} of package {wanted} {of_catalog}"));
+    }
+    let starts = |entry: &Entry| installed.is_some() || starting_csv.is_empty() || entry.operator.name == *starting_csv;
+    if !channels().any(|(_, entries)| entries.iter().any(starts)) {
+        let place = format!("with name {starting_csv} in channel {channel} of package {wanted}");
+        return Err(format!("no operators found {place} {of_catalog}"));
+    }
+    let mut candidates = Vec::new();
+    for (channel, _) in channels() {
+        let entries = package.in_order(channel, starts).map_err(|error| error.to_string())?;
+        let follow = entries.into_iter().filter(|entry| installed.is_none_or(|installed| entry.follows(installed)));
+        candidates.extend(follow.map(|entry| Candidate {
+            catalog: at,
+            package: package.clone(),
+            channel: channel.to_owned(),
+            entry: entry.clone(),
+        }));
+    }
+    Ok(candidates)
+}
+
+/// The bundles of a catalog that meet a requirement: those in default channels first, then by package and channel, from the head
+/// of each down. A channel without an order has none.
+fn meeting(catalog: usize, offers: &Catalog, requirement: &Requirement) -> Vec<Candidate> {
+    let packages = offers.that_meet(requirement);
+    let mut channels: Vec<(bool, &str, &str, &Arc<Package>)> = packages
+        .iter()
+        .flat_map(|package| {
+            let other = |channel: &str| channel != package.default_channel;
+            package
+                .channels
+                .keys()
+                .map(move |channel| (other(channel), package.name.as_str(), channel.as_str(), package))
+        })
+        .collect();
+    channels.sort_by_key(|(other, package, channel, _)| (*other, *package, *channel));
+    let mut found = Vec::new();
+    for (_, _, channel, package) in channels {
+        let entries = package.in_order(channel, |_| true).unwrap_or_default();
+        found.extend(entries.into_iter().filter(|entry| entry.operator.meets(requirement)).map(|entry| Candidate {
+            catalog,
+            package: package.clone(),
+            channel: channel.to_owned(),
+            entry: entry.clone(),
+        }));
+    }
+    found
+}

@@ -1,0 +1,111 @@
+//! What cannot be installed, and what is said then.
+
+use super::*;
+
+#[test]
+fn missing_provider_is_told_with_the_subscription_and_the_bundle() {
+    let world = world(&[bundle("a.v1").requires("K")], &[], &[subscription("a")]);
+    assert_eq!(
+        answer(&world).unwrap_err(),
+        "constraints not satisfiable: bundle a.v1 requires an operator providing an API with group: g, version: v1, kind: K, \
+         subscription sub-a exists, subscription sub-a requires main/ns/stable/a.v1"
+    );
+}
+
+#[test]
+fn skipped_provider_is_none() {
+    let bundles = [
+        bundle("a.v1").requires("K"),
+        bundle("b.v1").provides("K"),
+        bundle("b.v2").skips(&["b.v1"]),
+        bundle("b.v3").replaces("b.v2").skips(&["b.v1"]),
+    ];
+    fails(&world(&bundles, &[], &[subscription("a")]), &["bundle a.v1 requires an operator"]);
+}
+
+#[test]
+fn two_subscriptions_of_a_package_cannot_have_two_versions() {
+    let bundles = [bundle("a.v1").channels(&["one"]), bundle("a.v2").channels(&["two"])];
+    let of = |channel: &str| Subscription {
+        name: format!("sub-{channel}"),
+        channel: channel.to_owned(),
+        ..subscription("a")
+    };
+    let texts = [
+        "subscription sub-one requires main/ns/one/a.v1",
+        "subscription sub-two requires main/ns/two/a.v2",
+        "main/ns/one/a.v1 and main/ns/two/a.v2 originate from package a",
+    ];
+    fails(&world(&bundles, &[], &[of("one"), of("two")]), &texts);
+}
+
+#[test]
+fn two_subscriptions_of_a_channel_have_one_operator() {
+    let of = |name: &str| Subscription { name: name.to_owned(), ..subscription("a") };
+    installs(&world(&[bundle("a.v1")], &[], &[of("x"), of("y")]), &["a.v1"]);
+}
+
+#[test]
+fn two_providers_of_an_api_cannot_both_be_installed() {
+    let bundles = [bundle("a.v1").provides("K"), bundle("b.v1").provides("K")];
+    let texts = ["main/ns/stable/a.v1 and main/ns/stable/b.v1 provide K (g/v1)", "subscription sub-a exists"];
+    fails(&world(&bundles, &[], &[subscription("a"), subscription("b")]), &texts);
+}
+
+#[test]
+fn failing_part_does_not_hold_the_others() {
+    let bundles = [bundle("a.v1").requires("K"), bundle("b.v1"), bundle("c.v1")];
+    let world = world(&bundles, &[], &[subscription("a"), subscription("b"), subscription("c")]);
+    let resolution = resolve(&world, &Limits::default());
+    let of = |part: &Part| match &part.verdict {
+        Verdict::Install(candidates) => candidates.iter().map(|it| it.entry.operator.name.clone()).collect(),
+        other => format!("{other:?}").split('(').next().unwrap().to_owned(),
+    };
+    let parts: Vec<(Vec<usize>, String)> =
+        resolution.parts.iter().map(|it| (it.subscriptions.clone(), of(it))).collect();
+    let expected = [(vec![0], "Impossible"), (vec![1], "b.v1"), (vec![2], "c.v1")];
+    assert_eq!(parts, expected.map(|(at, text)| (at, text.to_owned())));
+}
+
+#[test]
+fn what_a_subscription_names_and_is_not_there_is_told() {
+    let bundles = [bundle("a.v1")];
+    let of = |change: fn(&mut Subscription)| {
+        let mut it = subscription("a");
+        change(&mut it);
+        world(&bundles, &[], &[it])
+    };
+    for (world, expected) in [
+        (
+            of(|it| it.catalog.1 = "none".to_owned()),
+            "no operators found from catalog none in namespace ns referenced by subscription sub-a",
+        ),
+        (
+            of(|it| it.package = "none".to_owned()),
+            "no operators found in package none in the catalog referenced by subscription sub-a",
+        ),
+        (
+            of(|it| it.channel = "none".to_owned()),
+            "no operators found in channel none of package a in the catalog referenced by subscription sub-a",
+        ),
+        (
+            of(|it| it.starting_csv = "a.v9".to_owned()),
+            "no operators found with name a.v9 in channel stable of package a in the catalog referenced by subscription sub-a",
+        ),
+    ] {
+        let message = format!("constraints not satisfiable: {expected}, subscription sub-a exists");
+        assert_eq!(answer(&world), Err(message));
+    }
+    let empty = World { catalogs: vec![catalog("main", 0, &[])], ..of(|_| ()) };
+    fails(&empty, &["no operators found from catalog main in namespace ns referenced by subscription sub-a"]);
+}
+
+#[test]
+fn operator_that_failed_holds_its_update() {
+    // v1 is being replaced by v2, which has failed; v3 would replace v2.
+    let bundles = [bundle("a.v1"), bundle("a.v2").replaces("a.v1"), bundle("a.v3").replaces("a.v2")];
+    let installed = [bundle("a.v1"), bundle("a.v2")];
+    let texts = ["clusterserviceversion a.v1 exists and is not referenced by a subscription", "subscription sub-a"];
+    fails(&world(&bundles, &installed, &[following("a", "a.v2")]), &texts);
+    installs(&world(&bundles, &installed[1..], &[following("a", "a.v2")]), &["a.v3"]);
+}

@@ -1,0 +1,120 @@
+//! What the resolution of a namespace starts from: its Subscriptions, what is installed, and the catalogs that it sees.
+
+use super::constraint::{Constraint, Demand};
+use super::operator::Operator;
+use super::package::Package;
+use super::rule::ClusterVersions;
+use crate::olm::catalog::index;
+use crate::olm::catalog::served::Content;
+use crate::olm::names::property::LABEL;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub namespace: String,
+    /// Those that the namespace sees.
+    pub catalogs: Vec<Catalog>,
+    /// The operators of ClusterServiceVersions that are no copies.
+    pub installed: Vec<Arc<Operator>>,
+    pub subscriptions: Vec<Subscription>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subscription {
+    pub name: String,
+    pub package: String,
+    /// Empty: any, the default channel first.
+    pub channel: String,
+    /// Namespace and name.
+    pub catalog: (String, String),
+    /// Counts while nothing is installed for it. Empty if there is none.
+    pub starting_csv: String,
+    /// Empty if there is none.
+    pub installed_csv: String,
+}
+
+/// A catalog and its packages, each of which is read once.
+pub(crate) struct Catalog {
+    pub namespace: String,
+    pub name: String,
+    pub priority: i64,
+    content: Arc<Content>,
+    cluster: ClusterVersions,
+    packages: RefCell<BTreeMap<String, Option<Arc<Package>>>>,
+}
+
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Catalog").field("namespace", &self.namespace).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Catalog {
+    pub(crate) fn new(
+        (namespace, name): (&str, &str),
+        priority: i64,
+        content: Arc<Content>,
+        cluster: &ClusterVersions,
+    ) -> Self {
+        let [namespace, name] = [namespace, name].map(ToOwned::to_owned);
+        Catalog { namespace, name, priority, content, cluster: cluster.clone(), packages: RefCell::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.content.index.counts().bundles == 0
+    }
+
+    pub(crate) fn package(&self, name: &str) -> Option<Arc<Package>> {
+        if let Some(known) = self.packages.borrow().get(name) {
+            return known.clone();
+        }
+        let read = self.content.index.package(name).map(|package| Arc::new(Package::of(package, &self.cluster)));
+        self.packages.borrow_mut().insert(name.to_owned(), read.clone());
+        read
+    }
+
+    /// The packages with a bundle that meets a constraint, by name.
+    pub(crate) fn that_meet(&self, constraint: &Constraint) -> Vec<Arc<Package>> {
+        let index = &self.content.index;
+        let meets =
+            |package: &Arc<Package>| package.channels.values().flatten().any(|entry| entry.operator.meets(constraint));
+        match narrowed(index, constraint) {
+            Some(names) => names.iter().filter_map(|name| self.package(name)).filter(meets).collect(),
+            None => {
+                // What is not kept is read again for the next constraint, which takes no memory for long.
+                let read = index.packages().map(|package| {
+                    let known = self.packages.borrow().get(package.name()).cloned().flatten();
+                    known.unwrap_or_else(|| Arc::new(Package::of(package, &self.cluster)))
+                });
+                let found: Vec<Arc<Package>> = read.filter(meets).collect();
+                let named = found.iter().map(|package| (package.name.clone(), Some(package.clone())));
+                self.packages.borrow_mut().extend(named);
+                found
+            }
+        }
+    }
+}
+
+/// Names of the packages that may have a bundle which meets the constraint. `None` if all may.
+fn narrowed(index: &index::Index, constraint: &Constraint) -> Option<BTreeSet<String>> {
+    let of = |bundle: index::Bundle<'_>| bundle.package().map(|package| package.name().to_owned());
+    match &constraint.demand {
+        Demand::Api(api) => {
+            let api = index::Api { group: &api.group, version: &api.version, kind: &api.kind };
+            Some(index.providing(api).filter_map(of).collect())
+        }
+        Demand::Package { name, .. } => Some([name.clone()].into()),
+        Demand::Label(_) => {
+            let has_labels = |it: &index::Bundle<'_>| it.properties().any(|property| property.kind() == LABEL);
+            Some(index.bundles().filter(has_labels).filter_map(of).collect())
+        }
+        Demand::All(all) => all.iter().filter_map(|it| narrowed(index, it)).reduce(|a, b| &a & &b),
+        Demand::Any(any) => {
+            let each: Option<Vec<_>> = any.iter().map(|it| narrowed(index, it)).collect();
+            Some(each?.into_iter().flatten().collect())
+        }
+        Demand::Cel(_) | Demand::Not(_) => None,
+    }
+}
