@@ -8,6 +8,7 @@ mod private;
 mod served;
 
 use std::net::Ipv4Addr;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 
 use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
@@ -15,6 +16,8 @@ use e2e::harness::{Cluster, Cvo, Options, Programs, audit, files, machine};
 use e2e::olm::{self, GROUPS, PROCESS, Start, USER};
 use e2e::platform::{images, operators};
 use e2e::services::monitoring::{Monitoring, PROMETHEUS};
+use futures::FutureExt;
+use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -26,7 +29,7 @@ use super::{LIMIT, catalog};
 const SHOP: &str = "shop";
 const OPEN: &str = "open";
 /// How many catalogs have a port.
-const PORTS: u16 = 4;
+const PORTS: u16 = 14;
 
 /// A cluster with a node, and the process beside it.
 struct World {
@@ -207,13 +210,16 @@ async fn pods_serve_catalogs_on_a_node_where_restricted_is_enforced() {
     world.push_on_base("catalogs/serving:v1", "serving", "1.0.0").await;
     // It lets no other pods onto the node.
     world.place().await;
-    tokio::join!(
-        world.serve_in_both_modes(),
-        world.delete_a_pod(),
-        world.move_an_image(),
-        world.lose_a_server(),
-        world.read_private_images(),
-    );
+    let steps: Vec<LocalBoxFuture<'_, ()>> = vec![
+        Box::pin(world.serve_in_both_modes()),
+        Box::pin(world.delete_a_pod()),
+        Box::pin(world.move_an_image()),
+        Box::pin(world.lose_a_server()),
+        Box::pin(world.read_private_images()),
+    ];
+    // Each goes on when another one fails, and says what it has found.
+    let ended = join_all(steps.into_iter().map(|step| AssertUnwindSafe(step).catch_unwind())).await;
+    assert!(ended.iter().all(Result::is_ok), "{}", files::tail(&world.cluster.log(PROCESS), 200));
     world.assert_nothing_was_forbidden();
     world.cluster.down().await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! Where pods of catalogs run and as what: each field of `grpcPodConfig` is in the pod, and does what it is for.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use e2e::until::until;
@@ -66,9 +67,11 @@ impl World {
         let server = ["cvo", "catalog", "serve"];
         let about = |id: i32, file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
         let all = self.cluster.processes_in_pods(&server);
-        let ids: Vec<i32> = all.iter().map(|it| it.pid).filter(|id| about(*id, "environ").contains(TARGET)).collect();
+        // It is told once for each hierarchy of control groups.
+        let ids = all.iter().map(|it| it.pid).filter(|id| about(*id, "environ").contains(TARGET));
+        let ids: BTreeSet<i32> = ids.collect();
         assert_eq!(ids.len(), 1, "{all:?}");
-        let status = about(ids[0], "status");
+        let status = about(*ids.first().unwrap(), "status");
         let has = |name: &str, value: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
             assert!(line.split_whitespace().next() == Some(value), "{name} {line}");
