@@ -21,6 +21,7 @@ const LIMITS: Limits = Limits {
     unpacked: 32 << 30,
     window: 128 << 20,
     time: Duration::from_secs(3600),
+    slowest: None,
 };
 
 /// Write files of an image into a folder

@@ -3,6 +3,7 @@
 
 use super::RegistryError;
 use super::blocking::Blocking;
+pub(crate) use super::blocking::Slowest;
 use super::content::kept;
 use super::image::Image;
 use super::layer::archive::{Bounded, each_entry, unpacked};
@@ -39,6 +40,8 @@ pub(crate) struct Limits {
     pub window: u64,
     /// For all of it.
     pub time: Duration,
+    /// How slowly a layer may come.
+    pub slowest: Option<Slowest>,
 }
 
 /// Files of an image cannot be written.
@@ -181,6 +184,7 @@ impl Work {
         self.packed = left.ok_or_else(|| of_layer(FilesError::Packed { bytes: limit - self.packed + size, limit }))?;
         let (content, failure) = kept(place.content(part).await?);
         let stored = Blocking::new(StreamReader::new(content), size, self.limits.time, stop.clone());
+        let stored = stored.slowest(self.limits.slowest);
         let diff_id = diff_id(image, number);
         // Decompressing uses the CPU and writing blocks, so neither may happen on the threads of the runtime.
         let read = tokio::task::spawn_blocking(move || {

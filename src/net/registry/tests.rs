@@ -1,7 +1,7 @@
 //! Tests against a fake registry in this process, which can refuse, count and send wrong content; and against a real one if
 //! its program is installed.
 
-use super::blocking::Blocking;
+use super::blocking::{Blocking, Slowest};
 use super::image::{Start, append, scratch};
 use super::layer::{Layer, LayerFile, Packing};
 use super::*;
@@ -13,6 +13,7 @@ use oci_client::manifest::OCI_IMAGE_MEDIA_TYPE;
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Mutex;
+use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
@@ -406,6 +407,30 @@ async fn layer_that_does_not_end_is_given_up() {
     assert!(unwanted.unwrap_err().contains("nobody waits"));
     assert!(endless.unwrap_err().contains("more than the 100 bytes"));
     assert_eq!(exact, Ok(100));
+}
+
+/// What comes bit by bit keeps others waiting. How long its reader needs for each bit is not the fault of the registry.
+#[tokio::test]
+async fn layer_that_comes_too_slowly_is_given_up_though_it_always_goes_on() {
+    let slowest = Slowest { rate: 100_000, grace: Duration::from_millis(40) };
+    let (hour, never) = (Duration::from_secs(3600), CancellationToken::new());
+    let (dripping, mut sender) = tokio::io::duplex(1);
+    tokio::spawn(async move {
+        while sender.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let mut dripping = Blocking::new(dripping, 1 << 20, hour, never.clone()).slowest(Some(slowest));
+    let mut coming = Blocking::new(tokio::io::repeat(0), 1 << 20, hour, never).slowest(Some(slowest));
+    let read = tokio::task::spawn_blocking(move || {
+        let slow = std::io::copy(&mut dripping, &mut std::io::sink()).unwrap_err().to_string();
+        coming.read_exact(&mut [0; 10]).unwrap();
+        std::thread::sleep(slowest.grace * 3);
+        (slow, coming.read_exact(&mut [0; 10]).is_ok())
+    });
+    let (slow, goes_on) = read.await.unwrap();
+    assert!(slow.contains("sends less than 100000 bytes a second"), "{slow}");
+    assert!(goes_on);
 }
 
 /// A server that answers as a test says, and remembers what it was asked: method, path and query, user or token.

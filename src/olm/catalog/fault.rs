@@ -37,6 +37,10 @@ pub enum Reason {
     #[error("its patterns cannot be read: {0}")]
     Patterns(String),
     #[error(
+        "with it the patterns of the catalog have more than {limit} bytes, so the catalog is not read; write fewer and broader ones"
+    )]
+    ManyPatterns { limit: usize },
+    #[error(
         "the document that begins here is longer than {limit} bytes, so it is not read; is a brace or a separator --- missing?"
     )]
     TooLarge { limit: usize },

@@ -27,6 +27,7 @@ const LIMITS: Limits = Limits {
     unpacked: 1 << 30,
     window: 16 << 20,
     time: Duration::from_secs(600),
+    slowest: None,
 };
 
 /// The files of a bundle cannot be read.

@@ -4,7 +4,7 @@ use super::registry_client;
 use super::store::{Key, Store, StoreError, Stored};
 use crate::images::platform::Platform;
 use crate::images::reference::Reference;
-use crate::net::registry::files::{FilesError, Limits};
+use crate::net::registry::files::{FilesError, Limits, Slowest};
 use crate::net::registry::source::{Opened, Sources};
 use crate::net::registry::{RegistryError, architecture};
 use crate::olm::bundle::config_map::{self, ConfigMapError};
@@ -29,6 +29,8 @@ const LIMITS: Limits = Limits {
     unpacked: 16 << 30,
     window: 16 << 20,
     time: Duration::from_secs(1800),
+    // One that is slower keeps those of others waiting.
+    slowest: Some(Slowest { rate: 32 << 10, grace: Duration::from_secs(30) }),
 };
 
 /// A catalog cannot be read.

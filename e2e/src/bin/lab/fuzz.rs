@@ -74,6 +74,12 @@ fn part(text: &str) -> Result<(u64, u64), String> {
 }
 
 pub(crate) fn run(fuzz: &Fuzz) -> anyhow::Result<()> {
+    // On a thread that is not one of a runtime, because some readers need one of their own. Its stack is as large as that of others.
+    let ended = std::thread::scope(|scope| scope.spawn(|| begin(fuzz)).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn begin(fuzz: &Fuzz) -> anyhow::Result<()> {
     if fuzz.part.is_none() && !fuzz.here && (fuzz.number.is_some() || fuzz.input.is_some()) {
         return alone(fuzz);
     }

@@ -229,6 +229,7 @@ impl World {
         self.push("catalogs/late:v1", "late", &[]).await;
         let port = self.cluster.port("packages");
         let process = self.process(PROCESS).flag("--secure-port", port.to_string());
+        let process = process.flag("--image", "registry.invalid/olm-operator");
         let identity = self.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
         let spec = json!({"sourceType": "grpc", "image": self.image("catalogs/fine:v1"),
             "updateStrategy": {"registryPoll": {"interval": "1s"}}});
@@ -252,10 +253,6 @@ impl World {
         ["drip-a", "drip-b", "drip-c"].iter().for_each(|name| images.dripping(name));
         let registry = images.serve().await;
         let image = |name: &str| json!({"sourceType": "grpc", "image": format!("{registry}/{name}:v1")});
-        // Nothing can be said of these for a long time; the others do not wait for them.
-        for name in ["drip-a", "drip-b", "drip-c"] {
-            self.create("shop", name, image(name)).await;
-        }
         let failed = "RegistryServerError";
         let mut all: Vec<Bad> = of_images
             .into_iter()
@@ -264,6 +261,13 @@ impl World {
                 Bad { name, spec: image(name_of_image), reason: failed, words }
             })
             .collect();
+        let slow = ["drip-a", "drip-b", "drip-c"].map(|name| Bad {
+            name,
+            spec: image(name),
+            reason: failed,
+            words: vec![name, "sends less than 32768 bytes a second"],
+        });
+        all.splice(0..0, slow);
         let servers = [
             ("endless-server", servers::endless().await, vec!["tells more than", "split the catalog"]),
             ("lying-server", servers::lying().await, vec!["catalog.json", "a.v9"]),

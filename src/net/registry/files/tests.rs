@@ -21,6 +21,7 @@ const LIMITS: Limits = Limits {
     unpacked: 64 << 20,
     window: 8 << 20,
     time: Duration::from_secs(60),
+    slowest: None,
 };
 
 #[derive(Clone, Copy, Debug)]

@@ -77,6 +77,28 @@ fn patterns_that_cannot_be_read_are_a_fault() {
     assert!(found[0] == "b" && found[1].starts_with("a/.indexignore:0 its patterns cannot be read"), "{found:?}");
 }
 
+/// Others of the same file count.
+#[test]
+fn pattern_that_is_no_text_is_a_fault_of_its_line() {
+    let dir = folder(&[("a/x", &package("a")), ("b/b", &package("b"))]);
+    fs::write(dir.path().join("a/.indexignore"), b"x\n\xff\n").unwrap();
+    let found = found(dir.path());
+    let fault = "a/.indexignore:0 its patterns cannot be read: line 2: it is not UTF-8 text";
+    assert!(found.len() == 2 && found[0] == "b" && found[1].starts_with(fault), "{found:?}");
+}
+
+#[test]
+fn patterns_that_would_take_much_memory_are_not_compiled() {
+    let patterns = |number: usize| format!("**/a*{number}*[b-z]?*\n");
+    let many: String = (0..1000).map(patterns).collect();
+    assert!(many.len() > MAX_PATTERNS / 2 && many.len() < MAX_PATTERNS);
+    let one = folder(&[("a/.indexignore", &many), ("b/b", &package("b"))]);
+    assert_eq!(found(one.path()), ["b"]);
+    let two = folder(&[("a/.indexignore", &many), ("b/.indexignore", &many), ("b/b", &package("b"))]);
+    let found = found(two.path());
+    assert!(found.len() == 1 && found[0].contains("/.indexignore:0 with it the patterns"), "{found:?}");
+}
+
 #[test]
 fn links_are_followed_inside_the_catalog_only() {
     let outside = folder(&[("a", &package("a"))]);

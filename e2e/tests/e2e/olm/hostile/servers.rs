@@ -60,7 +60,8 @@ async fn serve(answers: HashMap<String, Answer>) -> SocketAddr {
 pub(super) async fn endless() -> SocketAddr {
     let channel = [text(1, "stable"), text(2, &"x".repeat(1000))].concat();
     let package = [text(1, "a"), field(2, &channel).repeat(500)].concat();
-    let mut answers = answers(&[(PACKAGES, framed(&text(1, "a"))), (PACKAGE, framed(&package))]);
+    let packages = framed(&text(1, "a")).repeat(1000);
+    let mut answers = answers(&[(PACKAGES, packages), (PACKAGE, framed(&package))]);
     answers.get_mut(PACKAGES).unwrap().is_endless = true;
     serve(answers).await
 }

@@ -42,7 +42,8 @@ fn judged(files: &Files) -> Verdict {
             return Ok(false);
         }
     };
-    if read.found.iter().all(|found| !found.is_error) {
+    // An image may say of which package it is.
+    if !bundle.package.is_empty() && read.found.iter().all(|found| !found.is_error) {
         kept(bundle)?;
     }
     Ok(true)
