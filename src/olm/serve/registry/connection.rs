@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +56,19 @@ pub(super) async fn serve(
     }
     // Messages are small, and each may be waited for.
     stream.set_nodelay(true)?;
-    serve_greeted(stream, calls, limits, stop).await
+    // A socket that is closed before all is read of what the client has sent is reset, and the client loses the end of its answer.
+    let stream = stream.into_std()?;
+    let rest = TcpStream::from_std(stream.try_clone()?)?;
+    serve_greeted(TcpStream::from_std(stream)?, calls, limits, stop).await?;
+    // Who does not close it in time has had its answer.
+    let _ = tokio::time::timeout(limits.closing, until_closed(rest)).await;
+    Ok(())
+}
+
+/// Reads and drops what comes until the client closes the connection.
+async fn until_closed(mut stream: TcpStream) {
+    let mut dropped = [0; 1024];
+    while stream.read(&mut dropped).await.is_ok_and(|length| length > 0) {}
 }
 
 /// The same where the client is known to speak HTTP/2.
