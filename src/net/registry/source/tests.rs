@@ -16,6 +16,7 @@ const LIMITS: Limits = Limits {
     unpacked: 1 << 20,
     window: 8 << 20,
     time: Duration::from_secs(60),
+    slowest: None,
 };
 
 /// An image whose only file has this content.
