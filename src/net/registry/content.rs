@@ -130,7 +130,10 @@ pub(super) fn verified(
                     found if found == digest => {
                         format!("it has {} bytes, and {size} by its manifest", size - state.left)
                     }
-                    found => format!("the {} bytes that were sent have the digest {found}", size - state.left),
+                    found => format!(
+                        "the {} bytes that were sent have the digest {found}: it is damaged there or on its way; push the image again",
+                        size - state.left
+                    ),
                 },
             };
             Some((Err((state.wrong)(cause)), None))

@@ -52,7 +52,7 @@ pub(crate) fn judge(found: &Found, is_served: impl Fn(&str) -> bool) -> Result<S
     let faults = listed(&faults, "; ", NOTES, |rest| format!("and {rest} more"));
     if found.packages == 0 {
         return Err(match faults.is_empty() {
-            true => "it has no package".to_owned(),
+            true => "it has no package: is it the right image, folder or server?".to_owned(),
             false => format!("none of its packages can be served: {faults}"),
         });
     }

@@ -107,8 +107,8 @@ fn bad_archives(images: &mut Images) -> Words {
         ("elsewhere", vec!["has no folder /configs", "catalogDir"]),
         ("large", vec!["10737418240 bytes", "right image"]),
         ("bomb", vec!["configs/a.json", "bytes"]),
-        ("lying", vec!["lying", "digest"]),
-        ("link", vec!["configs/a.json"]),
+        ("lying", vec!["lying", "digest", "push the image again"]),
+        ("link", vec!["it has no package", "right image"]),
         ("up", vec!["configs"]),
     ]
 }
@@ -154,7 +154,7 @@ fn bad_packages(images: &mut Images) -> Words {
     let all = [
         ("no-schema", format!("{good}\n{{\"name\":\"a\"}}"), vec!["a.json", "schema is missing"]),
         ("twice", format!("{good}\n{good}"), vec!["a.json", "keep one of them"]),
-        ("cyclic", with(one, circle), vec!["a.json", "circle"]),
+        ("cyclic", with(one, circle), vec!["a.json", "no head"]),
         ("two-heads", with(one, &format!("{one},{{\"name\":\"a.v2\"}}")), vec!["a.json", "2 heads"]),
         ("base64", with(metadata, &object), vec!["a.json", "not base64"]),
     ];
@@ -270,10 +270,10 @@ impl World {
         all.splice(0..0, slow);
         let servers = [
             ("endless-server", servers::endless().await, vec!["tells more than", "split the catalog"]),
-            ("lying-server", servers::lying().await, vec!["catalog.json", "a.v9"]),
+            ("lying-server", servers::lying().await, vec!["catalog.json", "newest", "MAJOR.MINOR.PATCH"]),
             ("large-server", servers::large().await, vec!["ListPackages"]),
-            ("dripping-server", servers::dripping().await, vec!["does not answer"]),
-            ("closing-server", servers::closing().await, vec!["does not answer"]),
+            ("dripping-server", servers::dripping().await, vec!["does not answer", "within 20s"]),
+            ("closing-server", servers::closing().await, vec!["does not answer", "gRPC without TLS"]),
         ];
         for (name, address, words) in servers {
             let spec = json!({"sourceType": "grpc", "address": address.to_string()});

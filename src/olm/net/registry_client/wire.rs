@@ -90,7 +90,7 @@ async fn ask(wire: Wire, origin: Uri) -> Result<(), String> {
         Ok(_) => Ok(()),
         // An error of the connection has a cause, one that the server has sent has none.
         Err(status) => match std::error::Error::source(&status) {
-            Some(_) => Err(chain(&status)),
+            Some(cause) => Err(format!("{}; does it serve catalogs (gRPC without TLS) at this address?", chain(cause))),
             None => Ok(()),
         },
     }

@@ -45,7 +45,7 @@ fn healthy_packages_are_served_unless_one_that_is_served_would_go() {
             Err("what is served at present cannot be served of it (etcd): x.json:7: two heads"),
         ),
         (found(0, &["sick"], &["x.json:7: two heads"]), Err("none of its packages can be served: x.json:7: two heads")),
-        (found(0, &[], &[]), Err("it has no package")),
+        (found(0, &[], &[]), Err("it has no package: is it the right image, folder or server?")),
     ] {
         assert_eq!(judge(&found, served).as_deref().map_err(String::as_str), expected);
     }

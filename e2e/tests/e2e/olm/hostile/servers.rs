@@ -80,9 +80,9 @@ pub(super) async fn large() -> SocketAddr {
     serve(answers(&[(PACKAGES, head)])).await
 }
 
-/// A byte now and then of what a connection begins with.
+/// A byte now and then of frames that say nothing.
 pub(super) async fn dripping() -> SocketAddr {
-    raw(&[0; 9], Duration::from_millis(500)).await
+    raw(&[0, 0, 0, 4, 0, 0, 0, 0, 0], Duration::from_millis(100)).await
 }
 
 /// What is no HTTP/2 at all, and then the end.
