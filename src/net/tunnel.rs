@@ -5,6 +5,7 @@
 use super::proxy::Proxies;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -54,29 +55,10 @@ async fn through(proxy: &str, credentials: Option<String>, address: &str) -> io:
 
 /// As the URL of the proxy has them.
 fn credentials(proxy: &Url) -> Option<String> {
+    let decoded = |text| percent_decode_str(text).collect::<Vec<u8>>();
     let (user, password) = (decoded(proxy.username()), decoded(proxy.password().unwrap_or_default()));
     let text = || format!("Basic {}", STANDARD.encode([user.as_slice(), b":", &password].concat()));
     (!user.is_empty()).then(text)
-}
-
-/// Resolves `%41`.
-fn decoded(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        let code = behind.get(..2).filter(|_| *first == b'%').and_then(|hex| hex::decode(hex).ok());
-        match code {
-            Some(code) => {
-                bytes.extend(code);
-                rest = behind.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = behind;
-            }
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

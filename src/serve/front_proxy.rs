@@ -4,7 +4,9 @@
 use super::caller::Caller;
 use super::certificate::Authorities;
 use axum::http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Groups of a user: the first one says that it is known who it is, the other one that it is not.
@@ -105,14 +107,7 @@ impl FrontProxy {
 
 /// Characters that cannot stand in the name of a header are written as `%` and their number.
 fn unescaped(key: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(key.len()), key.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = after.get(..2).filter(|_| *first == b'%');
-        let number = escaped.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(number.unwrap_or(*first));
-        rest = if number.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| key.to_owned())
+    percent_decode_str(key).decode_utf8().map_or_else(|_| key.to_owned(), Cow::into_owned)
 }
 
 #[cfg(test)]
