@@ -7,7 +7,7 @@ use crate::cluster::Kind;
 use crate::cluster_version::forecast::{Blocker, Cause, Forecast, LiveObjects, LiveState, Prepare};
 use crate::cluster_version::rollout::MANAGER;
 use crate::images::cluster::{Images, Source, authorities};
-use crate::images::credentials::of_secret;
+use crate::images::credentials::{Format, of_secret};
 use crate::merge::{self, Skip, Step};
 use crate::net::registry::source::{Sources, parse};
 use crate::object::manifest::{Manifest, ObjectId};
@@ -205,11 +205,12 @@ impl Cluster {
             return Vec::new();
         }
         let sources = &self.sources(args, unknowns).await;
+        let global = &self.credentials(CONFIG, PULL_SECRET).await;
         let ask = |planned: PlannedCatalog| async move {
             let asked = match (&planned.to, sources) {
                 (None, _) => Ok(None),
                 (Some(_), Err(cause)) => Err(cause.clone()),
-                (Some(image), Ok(sources)) => self.has(image, &planned, sources, live).await.map(Some),
+                (Some(image), Ok(sources)) => self.has(image, &planned, (sources, global), live).await.map(Some),
             };
             let (available, unasked) = match asked {
                 Ok(available) => (available, String::new()),
@@ -220,29 +221,33 @@ impl Cluster {
         stream::iter(planned).map(ask).buffered(QUESTIONS).collect().await
     }
 
+    /// The credentials in a Secret. Without them the registry refuses, which is told.
+    async fn credentials(&self, namespace: &str, name: &str) -> Vec<(Format, Vec<u8>)> {
+        let kind = Kind::known("", "v1", "Secret", "secrets", true);
+        let secret = self.objects.get(&kind, namespace, name).await.ok().flatten();
+        secret.as_ref().map(of_secret).unwrap_or_default()
+    }
+
     async fn has(
         &self,
         image: &str,
         planned: &PlannedCatalog,
-        sources: &Sources,
+        (sources, global): (&Sources, &[(Format, Vec<u8>)]),
         live: &[CatalogSource],
     ) -> Result<bool, String> {
         let (namespace, name) = (Some(&planned.namespace), Some(&planned.name));
         let source =
             live.iter().find(|it| (it.metadata.namespace.as_ref(), it.metadata.name.as_ref()) == (namespace, name));
         let mut sources = sources.clone();
-        let secrets = source.into_iter().flat_map(|source| &source.spec.secrets);
-        for (namespace, name) in
-            secrets.map(|name| (planned.namespace.as_str(), name.as_str())).chain([(CONFIG, PULL_SECRET)])
-        {
-            let kind = Kind::known("", "v1", "Secret", "secrets", true);
-            // Without it the registry refuses, which is told.
-            let secret = self.objects.get(&kind, namespace, name).await.ok().flatten();
-            for (form, content) in secret.iter().flat_map(of_secret) {
-                let origin = format!("Secret {namespace}/{name}");
-                let _ = sources.access.credentials.add(&content, form, &origin);
+        let mut add = |(namespace, name): (&str, &str), found: &[(Format, Vec<u8>)]| {
+            for (form, content) in found {
+                let _ = sources.access.credentials.add(content, *form, &format!("Secret {namespace}/{name}"));
             }
+        };
+        for name in source.into_iter().flat_map(|source| &source.spec.secrets) {
+            add((&planned.namespace, name), &self.credentials(&planned.namespace, name).await);
         }
+        add((CONFIG, PULL_SECRET), global);
         sources.policy = sources.policy.of_namespace(&planned.namespace);
         let image = parse(image).map_err(|error| error.to_string())?;
         match tokio::time::timeout(ANSWER, sources.has(&image)).await {
