@@ -20,7 +20,7 @@ mod wakeups;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use cvo::testing::api::olm::catalog_source::CatalogSource;
+use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
 use e2e::harness::{Cluster, Cvo, Options, named};
 use e2e::olm::{self, PROCESS};
 use k8s_openapi::api::core::v1::Namespace;
@@ -110,6 +110,18 @@ impl World {
     async fn is_ready(&self, name: &str) -> bool {
         olm::is_ready(&self.cluster, name).await
     }
+}
+
+/// The last state of the connection to a server.
+fn state(source: &CatalogSource) -> Option<Connection> {
+    let connection = source.status.as_ref()?.connection_state.as_ref()?;
+    Some(connection.last_observed_state.clone())
+}
+
+/// Reason and message.
+fn said(source: &CatalogSource) -> (String, String) {
+    let status = source.status.clone().unwrap_or_default();
+    (status.reason, status.message)
 }
 
 /// A catalog with one package of one version.

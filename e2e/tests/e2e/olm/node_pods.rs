@@ -23,7 +23,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::{LIMIT, catalog};
+use super::{LIMIT, catalog, said, state};
 
 /// The namespace that enforces `restricted`, and one that enforces nothing.
 const SHOP: &str = "shop";
@@ -187,17 +187,6 @@ fn scraped(cluster: &Cluster, port: u16) -> String {
          tls_config:\n    insecure_skip_verify: true\n    cert_file: {certificate}\n    key_file: {key}\n  \
          static_configs:\n  - targets: ['127.0.0.1:{port}']\n"
     )
-}
-
-fn state(source: &CatalogSource) -> Option<Connection> {
-    let connection = source.status.as_ref()?.connection_state.as_ref()?;
-    Some(connection.last_observed_state.clone())
-}
-
-/// Reason and message.
-fn said(source: &CatalogSource) -> (String, String) {
-    let status = source.status.clone().unwrap_or_default();
-    (status.reason, status.message)
 }
 
 #[tokio::test(flavor = "multi_thread")]

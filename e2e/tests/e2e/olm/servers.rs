@@ -8,20 +8,10 @@ use e2e::conditions::Conditions;
 use e2e::harness::{Cvo, Launch};
 use serde_json::{Value, json};
 
-use super::{LIMIT, PROCESS, World, catalog};
+use super::{LIMIT, PROCESS, World, catalog, said, state};
 
 /// Name of the process that serves the catalog.
 const SERVER: &str = "catalog-server";
-
-fn state(source: &CatalogSource) -> Option<Connection> {
-    let connection = source.status.as_ref()?.connection_state.as_ref()?;
-    Some(connection.last_observed_state.clone())
-}
-
-fn said(source: &CatalogSource) -> (String, String) {
-    let status = source.status.clone().unwrap_or_default();
-    (status.reason, status.message)
-}
 
 /// A folder with this catalog.
 fn folder(world: &World, text: &str) -> PathBuf {
