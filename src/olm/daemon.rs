@@ -1,4 +1,4 @@
-//! The process that looks after catalogs. Each replica reads and serves; the one that holds the lease writes besides.
+//! The process that looks after catalogs and operators. Each replica reads and serves; the one that holds the lease writes besides.
 
 pub(crate) mod settings;
 
@@ -12,6 +12,7 @@ use crate::olm::certificate::Stored;
 use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
 use crate::olm::work::certificate::{self, Identity};
+use crate::olm::work::subscriptions::SubscriptionController;
 use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
 use crate::process::settings::{SettingsError, address};
@@ -67,16 +68,21 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let (version, image) = (&settings.release_version, &settings.image);
     tracing::info!(%version, %image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
+    let of_subscriptions = settings.of_subscriptions();
     let (controller, outputs) =
-        CatalogController::new(of_controller, &clients, objects.clone(), led, store, figures, &stop);
+        CatalogController::new(of_controller, &clients, objects.clone(), led.clone(), store.clone(), figures, &stop);
+    let subscriptions =
+        SubscriptionController::new(of_subscriptions, &clients, objects.clone(), led, &outputs, store, &stop);
     let served = servers.start(&outputs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
     let (until, over) = (stop.clone(), ended.clone());
+    let others = tokio::spawn(task::guarded("subscriptions", &stop, subscriptions.run(stop.clone())));
     let running = async move {
         // However it ends.
         let _over = over.drop_guard();
         controller.run(heartbeat, until).await;
+        let _ended = others.await;
     };
     let running = tokio::spawn(task::guarded("catalogs", &stop, running));
     let certificate = served.packages.as_ref().map(|packages| Certificate {

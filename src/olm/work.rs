@@ -3,3 +3,4 @@
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
 pub(crate) mod packages;
+pub(crate) mod subscriptions;
