@@ -14,6 +14,7 @@ mod plan;
 mod pods;
 mod polls;
 mod servers;
+mod subscriptions;
 mod templates;
 mod wakeups;
 
