@@ -18,6 +18,7 @@ use crate::process::serving;
 use crate::process::settings::{SettingsError, address};
 use crate::serve::health::Heartbeat;
 use servers::Servers;
+use settings::Loop;
 pub(crate) use settings::Settings;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
@@ -68,11 +69,30 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let (version, image) = (&settings.release_version, &settings.image);
     tracing::info!(%version, %image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
-    let of_subscriptions = settings.of_subscriptions();
-    let (controller, outputs) =
-        CatalogController::new(of_controller, &clients, objects.clone(), led.clone(), store.clone(), figures, &stop);
-    let subscriptions =
-        SubscriptionController::new(of_subscriptions, &clients, objects.clone(), led, &outputs, store, &stop);
+    let leads = |which: Loop| match settings.loops.contains(&which) {
+        true => led.clone(),
+        // Nobody ever says that it does.
+        false => watch::channel(false).1,
+    };
+    let of_subscriptions = settings.of_subscriptions()?;
+    let (controller, outputs) = CatalogController::new(
+        of_controller,
+        &clients,
+        objects.clone(),
+        leads(Loop::Catalogs),
+        store.clone(),
+        figures,
+        &stop,
+    );
+    let subscriptions = SubscriptionController::new(
+        of_subscriptions,
+        &clients,
+        objects.clone(),
+        leads(Loop::Subscriptions),
+        &outputs,
+        store,
+        &stop,
+    );
     let served = servers.start(&outputs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
