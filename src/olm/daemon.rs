@@ -12,6 +12,8 @@ use crate::olm::certificate::Stored;
 use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
 use crate::olm::work::certificate::{self, Identity};
+use crate::olm::work::operators::{OperatorController, OperatorFigures};
+use crate::process::events::Events;
 use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
 use crate::process::settings::{SettingsError, address};
@@ -42,7 +44,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let servers = Servers::of(&settings)?;
     settings.tell_what_has_no_meaning();
     let clients = Arc::new(Clients::connect(settings.kubeconfig.as_deref()).await?);
-    let (heartbeat, figures) = (Arc::new(Heartbeat::default()), Arc::new(Figures::new(clients.requests.clone())));
+    let (heartbeat, operators) = (Arc::new(Heartbeat::default()), Arc::new(OperatorFigures::default()));
+    let figures = Arc::new(Figures::new(clients.requests.clone(), operators.clone()));
     let readiness = Arc::new(OnceLock::new());
     if let Some(listen) = listen_health {
         let (asked, served) = (figures.clone(), readiness.clone());
@@ -69,6 +72,9 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let (leading, led) = watch::channel(false);
     let (controller, outputs) =
         CatalogController::new(of_controller, &clients, objects.clone(), led, store, figures, &stop);
+    let (events, _publishing) = Events::start(objects.client_for_writes(), LEASE, &settings.namespace, MANAGER, &stop);
+    let operators = OperatorController::new(&clients, objects.clone(), leading.subscribe(), events, operators, &stop);
+    let operators = tokio::spawn(task::guarded("operators", &stop, operators.run(stop.clone())));
     let served = servers.start(&outputs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
@@ -87,7 +93,7 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     });
     let outcome = lead(election, (&leading, certificate), &ended, &stop).await;
     stop.cancel();
-    let _ended = running.await;
+    let (_running, _operators) = (running.await, operators.await);
     served.ended().await;
     Ok(outcome?)
 }

@@ -2,4 +2,6 @@
 
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
+pub(crate) mod operators;
 pub(crate) mod packages;
+mod version;
