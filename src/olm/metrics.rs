@@ -105,18 +105,22 @@ fn operators(text: &mut Text, snapshot: &OperatorsSnapshot) {
             samples.add(&labels, f64::from(u8::from(csv.succeeded)));
         }
     });
-    text.gauge("csv_abnormal", "1 for each ClusterServiceVersion that is in another phase than Succeeded.", |samples| {
-        for csv in csvs().filter(|csv| !csv.succeeded) {
-            let labels = [
-                ("namespace", csv.namespace.as_str()),
-                ("name", &csv.name),
-                ("version", &csv.version),
-                ("phase", &csv.phase),
-                ("reason", &csv.reason),
-            ];
-            samples.add(&labels, 1.0);
-        }
-    });
+    text.gauge(
+        "csv_abnormal",
+        "1 for each ClusterServiceVersion that is in another phase than Succeeded.",
+        |samples| {
+            for csv in csvs().filter(|csv| !csv.succeeded) {
+                let labels = [
+                    ("namespace", csv.namespace.as_str()),
+                    ("name", &csv.name),
+                    ("version", &csv.version),
+                    ("phase", &csv.phase),
+                    ("reason", &csv.reason),
+                ];
+                samples.add(&labels, 1.0);
+            }
+        },
+    );
     let help = "How often a ClusterServiceVersion was replaced by another since this process began.";
     #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]
     text.counter("csv_upgrade_count", help, |samples| samples.add(&[], snapshot.upgrades as f64));
@@ -151,6 +155,30 @@ mod tests {
         assert_eq!(samples(Some(vec![])), ["catalog_source_count 0"]);
         // A process that has only just begun knows nothing.
         assert_eq!(samples(None), [""; 0]);
+    }
+
+    #[test]
+    fn version_that_has_not_succeeded_has_a_series_with_its_phase_and_no_other() {
+        let csv = |name: &str, succeeded: bool, phase: &str, reason: &str| CsvFigures {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            succeeded,
+            phase: phase.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let csvs = vec![csv("a", true, "Succeeded", "InstallSucceeded"), csv("b", false, "Failed", "OwnerConflict")];
+        let text = text(&OperatorsSnapshot { csvs: Some(csvs), upgrades: 3, ..OperatorsSnapshot::default() });
+        let samples: Vec<&str> = text.lines().filter(|line| line.starts_with("csv_")).collect();
+        let labels = |name: &str| format!("namespace=\"shop\",name=\"{name}\",version=\"1.0.0\"");
+        let expected = [
+            "csv_count 2".to_owned(),
+            format!("csv_succeeded{{{}}} 1", labels("a")),
+            format!("csv_succeeded{{{}}} 0", labels("b")),
+            format!("csv_abnormal{{{},phase=\"Failed\",reason=\"OwnerConflict\"}} 1", labels("b")),
+            "csv_upgrade_count 3".to_owned(),
+        ];
+        assert_eq!(samples, expected);
     }
 
     #[test]

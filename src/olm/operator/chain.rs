@@ -12,7 +12,10 @@ fn name(csv: &ClusterServiceVersion) -> &str {
 }
 
 /// The one that it replaces, if there is one. That it names itself has no meaning.
-pub(super) fn predecessor<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
+pub(super) fn predecessor<'a>(
+    csv: &ClusterServiceVersion,
+    siblings: &Siblings<'a>,
+) -> Option<&'a ClusterServiceVersion> {
     let replaced = csv.spec.replaces.as_str();
     siblings.get(replaced).copied().filter(|_| replaced != name(csv))
 }

@@ -68,10 +68,8 @@ pub(crate) fn object(csv: &ClusterServiceVersion, live: Option<&OperatorConditio
 /// The status, where it lacks what the operator has said, or is that of an older generation.
 pub(crate) fn status(live: &OperatorCondition) -> Option<OperatorConditionStatus> {
     let before = live.status.clone().unwrap_or_default();
-    let said = live.spec.conditions.iter().map(|it| Condition {
-        observed_generation: live.metadata.generation,
-        ..it.clone()
-    });
+    let said =
+        live.spec.conditions.iter().map(|it| Condition { observed_generation: live.metadata.generation, ..it.clone() });
     let is_said = |known: &&Condition| live.spec.conditions.iter().any(|it| it.type_ == known.type_);
     let others = before.conditions.iter().filter(|known| !is_said(known)).cloned();
     let after = OperatorConditionStatus { conditions: others.chain(said).collect() };
@@ -114,10 +112,7 @@ pub(crate) fn role(condition: &OperatorCondition, live: Option<(Known<'_>, &[Pol
 }
 
 /// The RoleBinding that gives it to the accounts of the operator; `None` if it is there as it has to be.
-pub(crate) fn binding(
-    condition: &OperatorCondition,
-    live: Option<(Known<'_>, &RoleRef, &[Subject])>,
-) -> Option<Value> {
+pub(crate) fn binding(condition: &OperatorCondition, live: Option<(Known<'_>, &RoleRef, &[Subject])>) -> Option<Value> {
     let subject = |name: &String| Subject {
         kind: "ServiceAccount".to_owned(),
         name: name.clone(),

@@ -1,7 +1,7 @@
 //! The Deployments of an operator: what its ClusterServiceVersion wants of them, and what they are.
 
 use crate::gate::{self, Observed, Reason, Verdict};
-use crate::merge::{Manager, Outcome, initial, merge};
+use crate::merge::{Manager, MergeError, Outcome, initial, merge};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyDeployment};
 use crate::olm::api::keys::label;
 use crate::olm::api::{GROUP, MANAGER};
@@ -45,10 +45,19 @@ pub(crate) enum Health {
 /// What is to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
-    Create { name: String, object: Value },
+    Create {
+        name: String,
+        object: Value,
+    },
     /// With the resourceVersion that it is based on.
-    Replace { name: String, object: Value },
-    Delete { name: String, uid: String },
+    Replace {
+        name: String,
+        object: Value,
+    },
+    Delete {
+        name: String,
+        uid: String,
+    },
 }
 
 impl Write {
@@ -88,7 +97,8 @@ pub(crate) fn desired(csv: &ClusterServiceVersion, entry: &StrategyDeployment) -
     let containers = member(template, "spec").get_mut("containers").and_then(Value::as_array_mut);
     let name = csv.metadata.name.as_deref().unwrap_or_default();
     containers.into_iter().flatten().for_each(|container| set_variable(container, CONDITION_NAME, name));
-    let mut labels: Map<String, Value> = entry.label.iter().map(|(key, it)| (key.clone(), it.as_str().into())).collect();
+    let mut labels: Map<String, Value> =
+        entry.label.iter().map(|(key, it)| (key.clone(), it.as_str().into())).collect();
     labels.insert(label::MANAGED.to_owned(), "true".into());
     labels.extend(owner_labels(csv).map(|(key, value)| (key.to_owned(), value.into())));
     labels.insert(label::DEPLOYMENT_SPEC_HASH.to_owned(), hash(&spec, "").into());
@@ -129,7 +139,11 @@ fn set_variable(container: &mut Value, name: &str, value: &str) {
 }
 
 /// The Deployment as it is, and what has to be written for it.
-pub(crate) fn look(csv: &ClusterServiceVersion, entry: &StrategyDeployment, live: Option<&Live>) -> (Health, Option<Write>) {
+pub(crate) fn look(
+    csv: &ClusterServiceVersion,
+    entry: &StrategyDeployment,
+    live: Option<&Live>,
+) -> (Health, Option<Write>) {
     let name = entry.name.clone();
     let desired = desired(csv, entry);
     let Some(live) = live else {
@@ -155,7 +169,7 @@ pub(crate) fn change(desired: &Value, live: &Live) -> Result<Option<(Value, Vec<
     {
         spec.insert("replicas".to_owned(), replicas);
     }
-    let (object, mut fields) = match merge(&live.object, &desired, WRITER).map_err(|error| error.to_string())? {
+    let (object, mut fields) = match merge(&live.object, &desired, WRITER).map_err(|error| told(&error))? {
         Outcome::Same => ((*live.object).clone(), Vec::new()),
         Outcome::Changed { object, fields } | Outcome::Replace { object, fields } => (object, fields),
     };
@@ -165,6 +179,16 @@ pub(crate) fn change(desired: &Value, live: &Live) -> Result<Option<(Value, Vec<
         fields.push("metadata.ownerReferences".to_owned());
     }
     Ok((!fields.is_empty()).then_some((object, fields)))
+}
+
+fn told(error: &MergeError) -> String {
+    match error {
+        MergeError::Immutable { object, field } => format!(
+            "{object} cannot become what the ClusterServiceVersion wants: {field} differs and is immutable; delete the Deployment, and \
+             it is created again"
+        ),
+        error => error.to_string(),
+    }
 }
 
 /// Fields that the API server has made different from what was written.

@@ -18,10 +18,7 @@ const OF_GROUPS: [(&str, &str); 7] = [
     (reason::TOO_MANY_OPERATOR_GROUPS, SUPPORTED),
     (reason::UNSUPPORTED_OPERATOR_GROUP, SUPPORTED),
     (reason::INVALID_INSTALL_MODES, SUPPORTED),
-    (
-        reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT,
-        "OperatorGroup no longer intersecting with conflicting owner",
-    ),
+    (reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT, "OperatorGroup no longer intersecting with conflicting owner"),
     (
         reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP,
         "static OperatorGroup and intersecting groups now support providedAPIs",
@@ -51,12 +48,7 @@ impl Turn {
 }
 
 /// One step from the phase that it is in.
-pub(super) fn turn(
-    facts: &Facts<'_>,
-    group: &Group<'_>,
-    status: &ClusterServiceVersionStatus,
-    now: Timestamp,
-) -> Turn {
+pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionStatus, now: Timestamp) -> Turn {
     match &status.phase {
         Phase::None => Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked")),
         Phase::Pending => pending(facts),
@@ -118,9 +110,8 @@ fn obstacle(facts: &Facts<'_>) -> Option<State> {
 
 fn pending(facts: &Facts<'_>) -> Turn {
     let predecessor = chain::predecessor(facts.csv, facts.siblings);
-    let condition = predecessor
-        .and_then(|before| before.metadata.name.as_deref())
-        .and_then(|name| facts.conditions.get(name));
+    let condition =
+        predecessor.and_then(|before| before.metadata.name.as_deref()).and_then(|name| facts.conditions.get(name));
     if let Some(why) = condition.and_then(|condition| chain::hindrance(condition)) {
         let message = format!("operator is not upgradeable: {why}");
         return Turn::to(State::pending(reason::OPERATOR_CONDITION_NOT_UPGRADEABLE, message));

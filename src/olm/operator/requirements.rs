@@ -68,9 +68,9 @@ pub(crate) fn check(
     let mut lines: Vec<RequirementStatus> = kubernetes(csv, world).into_iter().collect();
     let owned = spec.custom_resource_definitions.owned.iter().map(|it| (it, true));
     let required = spec.custom_resource_definitions.required.iter().map(|it| (it, false));
-    // As others list them: sorted, and once each.
-    let all: BTreeMap<&str, (&CrdDescription, bool)> =
-        required.chain(owned).map(|(it, owned)| (it.name.as_str(), (it, owned))).collect();
+    // Sorted, and once each.
+    let all: BTreeMap<(&str, &str), (&CrdDescription, bool)> =
+        required.chain(owned).map(|(it, owned)| ((it.name.as_str(), it.version.as_str()), (it, owned))).collect();
     lines.extend(all.into_values().map(|(it, owned)| definition(csv, (it, owned), siblings, world)));
     lines.extend(spec.api_service_definitions.required.iter().map(|it| {
         let name = format!("{}.{}", it.version, it.group);
@@ -116,9 +116,9 @@ fn kubernetes(csv: &ClusterServiceVersion, world: &World<'_>) -> Option<Requirem
     Some(match (world.kubernetes, version::parse_tolerant(wanted)) {
         (Err(error), _) => missing(format!("the version of the API server is not known: {error}")),
         (_, Err(error)) => missing(format!("CSV version parsing error: minKubeVersion {error}; correct the field")),
-        (Ok(server), Ok(lowest)) if version::precedence(&lowest, server).is_gt() => missing(format!(
-            "CSV version requirement not met: minKubeVersion ({wanted}) > server version ({server})"
-        )),
+        (Ok(server), Ok(lowest)) if version::precedence(&lowest, server).is_gt() => {
+            missing(format!("CSV version requirement not met: minKubeVersion ({wanted}) > server version ({server})"))
+        }
         (Ok(server), Ok(_)) => RequirementStatus {
             status: Requirement::Present,
             message: format!("CSV minKubeVersion ({wanted}) less than server version ({server})"),

@@ -51,10 +51,8 @@ impl Rights {
             "group system:authenticated".to_owned(),
         ];
         let given = names.iter().filter_map(|name| self.given.get(name)).flatten();
-        let given: Vec<&PolicyRule> = given
-            .filter(|(at, _)| at.is_empty() || at == namespace)
-            .flat_map(|(_, rules)| rules.iter())
-            .collect();
+        let given: Vec<&PolicyRule> =
+            given.filter(|(at, _)| at.is_empty() || at == namespace).flat_map(|(_, rules)| rules.iter()).collect();
         single(rule).iter().all(|wanted| given.iter().any(|rule| covers(rule, wanted)))
     }
 }

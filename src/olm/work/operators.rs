@@ -4,7 +4,9 @@
 mod figures;
 mod known;
 mod live;
+mod memory;
 mod perform;
+mod roles;
 mod served;
 mod views;
 mod whole;
@@ -19,10 +21,11 @@ pub(crate) use figures::OperatorFigures;
 use jiff::Timestamp;
 use known::{Known, Namespace};
 use live::Live;
-use perform::{Key, Memory, Perform};
+use memory::Memory;
+use perform::{Key, Perform};
 use served::Served;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -162,23 +165,17 @@ impl OperatorController {
     }
 
     /// The OperatorCondition with its Role and RoleBinding.
-    fn bring_condition(
-        &self,
-        known: &Known,
-        namespace: &Namespace<'_>,
-        csv: &views::Csv,
-        perform: &Perform<'_>,
-    ) {
+    fn bring_condition(&self, known: &Known, namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) {
         let name = csv.metadata.name.as_deref().unwrap_or_default();
         let live = namespace.conditions.get(name).copied();
         if let Some(object) = condition::object(csv, live) {
             perform.condition(csv, live.is_some(), object);
         }
         let Some(live) = live else { return };
+        // Nobody may give away a role that is not there.
         if let Some(role) = known.condition_role(live) {
             perform.role(live, role);
-        }
-        if let Some(binding) = known.condition_binding(live) {
+        } else if let Some(binding) = known.condition_binding(live) {
             perform.binding(live, binding);
         }
     }
@@ -200,23 +197,5 @@ impl OperatorController {
         let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
         let failures = self.writer.failures().into_iter();
         failures.filter_map(|(key, error)| Some((key.strip_prefix(&prefix)?.to_owned(), error))).collect()
-    }
-}
-
-/// How long a Deployment rests after it was changed back so often within [`perform::WINDOW`]: whoever else changes it must not
-/// keep both busy.
-fn rest(repairs: u32) -> Duration {
-    let doubled = repairs.checked_sub(perform::PATIENCE).map(|more| 1_u64 << more.min(8));
-    doubled.map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds.min(300)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_changed_back_again_and_again_rests_longer_and_longer() {
-        let rests = [0, 2, 3, 4, 5, 9, 20, u32::MAX].map(|repairs| rest(repairs).as_secs());
-        assert_eq!(rests, [0, 0, 1, 2, 4, 64, 256, 256]);
     }
 }

@@ -7,18 +7,20 @@ mod installed;
 mod required;
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, Phase};
 use e2e::harness::{Cluster, Options, named};
 use e2e::olm::{self, GROUPS, PROCESS, Start};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::LIMIT;
 
+/// The garbage collector looks once in 30 s for kinds that are new.
+const COLLECTED: Duration = Duration::from_secs(90);
 const SHOP: &str = "shop";
 /// How many catalogs of a cluster have a port.
 const PORTS: u16 = 3;
@@ -53,7 +55,8 @@ impl World {
             pod_ip: "192.0.2.7",
             metrics: "",
         };
-        let process = olm::started(&self.cluster, start).unwrap().log_level("info,cvo=debug").flag("--secure-port", "0");
+        let process =
+            olm::started(&self.cluster, start).unwrap().log_level("info,cvo=debug").flag("--secure-port", "0");
         self.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
     }
 
@@ -79,10 +82,6 @@ impl World {
 
     async fn kubectl<const N: usize>(&self, arguments: [&str; N]) -> String {
         self.cluster.kubectl(arguments).await.unwrap()
-    }
-
-    async fn patch(&self, name: &str, patch: Value) {
-        self.csvs().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
     /// The ClusterServiceVersion as soon as it is so.
@@ -121,8 +120,7 @@ impl World {
         let role = json!({"rules": [rule()]});
         self.apply(&in_shop(&format!("{rbac}/v1"), "Role", "server", role)).await;
         let subject = json!({"kind": "ServiceAccount", "name": "server", "namespace": SHOP});
-        let binding =
-            json!({"roleRef": {"apiGroup": rbac, "kind": "Role", "name": "server"}, "subjects": [subject]});
+        let binding = json!({"roleRef": {"apiGroup": rbac, "kind": "Role", "name": "server"}, "subjects": [subject]});
         self.apply(&in_shop(&format!("{rbac}/v1"), "RoleBinding", "server", binding)).await;
     }
 }
@@ -132,8 +130,7 @@ fn rule() -> Value {
 }
 
 fn in_shop(api_version: &str, kind: &str, name: &str, content: Value) -> Value {
-    let mut object =
-        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": SHOP}});
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": SHOP}});
     object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
     object
 }

@@ -38,7 +38,8 @@ fn member_is_marked_before_anything_else_is_done() {
     cluster.csv_mut("a")["spec"]["customresourcedefinitions"] = definitions;
     let decision = cluster.decide("a", 10);
     let metadata = &decision.patch.as_ref().unwrap()["metadata"];
-    let annotations = json!({"olm.operatorGroup": "g", "olm.operatorNamespace": "shop", "olm.targetNamespaces": "shop"});
+    let annotations =
+        json!({"olm.operatorGroup": "g", "olm.operatorNamespace": "shop", "olm.targetNamespaces": "shop"});
     assert_eq!(metadata["annotations"], annotations);
     assert_eq!(metadata["finalizers"], json!(["operators.coreos.com/csv-cleanup"]));
     assert_eq!(metadata["resourceVersion"], "1");
@@ -46,7 +47,6 @@ fn member_is_marked_before_anything_else_is_done() {
     let mut values: Vec<&str> = labels.values().map(|value| value.as_str().unwrap()).collect();
     values.sort_unstable();
     assert_eq!(values, ["provided", "required"]);
-    // The hash of Etcd*.v1beta2.etcd.database.coreos.com is known from elsewhere.
     assert!(labels.keys().all(|key| key.starts_with("olm.api.")), "{labels:?}");
     assert_eq!((decision.status, decision.deployments.len()), (None, 0));
     // All namespaces are an empty text, and nothing selected is none at all.
@@ -66,7 +66,10 @@ fn group_with_an_account_is_refused_in_words() {
     let mut cluster = Cluster::new([csv("a", "Pending", "")]).marked();
     cluster.groups[0]["spec"]["serviceAccountName"] = json!("small");
     let step = cluster.step("a", 10);
-    assert!(step.starts_with("Failed/UnsupportedOperatorGroup: OperatorGroup g names the ServiceAccount small"), "{step}");
+    assert!(
+        step.starts_with("Failed/UnsupportedOperatorGroup: OperatorGroup g names the ServiceAccount small"),
+        "{step}"
+    );
 }
 
 #[test]
@@ -146,7 +149,14 @@ fn status_of_a_group_changes_only_where_it_differs() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| format!("{}={} {}", it["type"].as_str().unwrap(), it["status"].as_str().unwrap(), it["reason"].as_str().unwrap()))
+        .map(|it| {
+            format!(
+                "{}={} {}",
+                it["type"].as_str().unwrap(),
+                it["status"].as_str().unwrap(),
+                it["reason"].as_str().unwrap()
+            )
+        })
         .collect();
     let expected = [
         "OperatorGroupServiceAccount=True ServiceAccountNotFound",

@@ -41,7 +41,8 @@ fn installing_waits_for_the_deployments_and_succeeds_with_them() {
 
 #[test]
 fn what_somebody_changes_is_installed_again() {
-    for (phase, reason) in [("Installing", "InstallWaiting"), ("Succeeded", "InstallWaiting"), ("Failed", "NeedsReinstall")]
+    for (phase, reason) in
+        [("Installing", "InstallWaiting"), ("Succeeded", "InstallWaiting"), ("Failed", "NeedsReinstall")]
     {
         let mut cluster = one(phase, "x").deployed("a", ready());
         let live = cluster.deployments.get_mut("server").unwrap();
@@ -118,7 +119,7 @@ fn deployment_with_another_selector_is_refused_with_the_way_out() {
     Arc::make_mut(&mut live.object)["spec"]["selector"] = json!({"matchLabels": {"app": "old"}});
     let step = cluster.step("a", 10);
     assert!(step.starts_with("Failed/InstallComponentFailed: install strategy failed: "), "{step}");
-    assert!(step.contains("spec.selector differs and is immutable; delete the object"), "{step}");
+    assert!(step.contains("spec.selector.matchLabels.app differs and is immutable; delete the Deployment"), "{step}");
 }
 
 #[test]
@@ -177,7 +178,8 @@ fn version_is_replaced_by_the_one_that_names_it() {
     assert!(two.step("b", 10).starts_with("InstallReady/"));
     assert_eq!(two.step("a", 10), "");
     let two = chain(&[("Replacing", "BeingReplaced"), ("Succeeded", "InstallSucceeded")]);
-    let replaced = "Deleting/Replaced: has been replaced by a newer ClusterServiceVersion that has successfully installed.";
+    let replaced =
+        "Deleting/Replaced: has been replaced by a newer ClusterServiceVersion that has successfully installed.";
     assert_eq!(two.step("a", 10), replaced);
     let two = chain(&[("Deleting", "Replaced"), ("Succeeded", "InstallSucceeded")]);
     assert!(two.decide("a", 10).delete);

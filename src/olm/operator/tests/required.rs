@@ -57,9 +57,21 @@ fn definitions_are_there_served_and_established() {
 }
 
 #[test]
+fn each_version_of_a_definition_is_looked_for() {
+    let version = |name: &str| json!({"name": "k.example.com", "version": name, "kind": "K"});
+    let owned = json!([version("v2"), version("v1"), version("v1")]);
+    let mut cluster = pending(&json!({"customresourcedefinitions": {"owned": owned}}));
+    let definition = Definition { served: ["v1".to_owned()].into(), is_available: true, ..Definition::default() };
+    cluster.definitions.insert("k.example.com".into(), definition);
+    let found: Vec<Requirement> = lines(&cluster).into_iter().map(|(_, status, _)| status).collect();
+    assert_eq!(found, [Requirement::Present, Requirement::NotPresent]);
+}
+
+#[test]
 fn definition_of_a_version_before_is_not_that_of_the_next_one() {
     use Requirement::{Present, PresentNotSatisfied};
-    let named = json!({"customresourcedefinitions": {"owned": [{"name": "k.example.com", "version": "v1", "kind": "K"}]}});
+    let named =
+        json!({"customresourcedefinitions": {"owned": [{"name": "k.example.com", "version": "v1", "kind": "K"}]}});
     let mut next = csv("a", "Pending", "x");
     merge(&mut next["spec"], &named);
     next["spec"]["replaces"] = json!("before");
@@ -68,7 +80,8 @@ fn definition_of_a_version_before_is_not_that_of_the_next_one() {
     before["spec"]["replaces"] = json!("gone");
     let mut cluster = Cluster::new([next, before, csv("other", "Succeeded", "x")]).marked();
     let mut verdict = |alongside: &[(&str, &str)]| {
-        let alongside = alongside.iter().map(|(namespace, name)| ((*namespace).to_owned(), (*name).to_owned())).collect();
+        let alongside =
+            alongside.iter().map(|(namespace, name)| ((*namespace).to_owned(), (*name).to_owned())).collect();
         let definition =
             Definition { uid: "u".into(), served: ["v1".to_owned()].into(), is_available: true, alongside };
         cluster.definitions.insert("k.example.com".into(), definition);
@@ -85,7 +98,8 @@ fn definition_of_a_version_before_is_not_that_of_the_next_one() {
 
 #[test]
 fn kinds_that_others_define_are_served() {
-    let native = |group: &str| pending(&json!({"nativeAPIs": [{"group": group, "version": "v1", "kind": "Deployment"}]}));
+    let native =
+        |group: &str| pending(&json!({"nativeAPIs": [{"group": group, "version": "v1", "kind": "Deployment"}]}));
     assert_eq!(lines(&native("apps")), line("v1.apps", Requirement::Present, "Native API exists"));
     assert_eq!(lines(&native("app")), line("v1.app", Requirement::NotPresent, "Native API does not exist"));
     let service = json!({"required": [{"name": "p", "group": "g", "version": "v1", "kind": "K"}]});
@@ -128,7 +142,8 @@ fn each_rule_is_looked_for_where_it_has_to_hold() {
         let line = status.requirement_status.into_iter().next().unwrap();
         assert_eq!(line.dependents.len(), 1);
         let scope = if field == "permissions" { "namespaced" } else { "cluster" };
-        let text = format!(r#"{scope} rule:{{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","secrets"]}}"#);
+        let text =
+            format!(r#"{scope} rule:{{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","secrets"]}}"#);
         assert_eq!(line.dependents[0].message, text);
         line.status == Requirement::Present
     };
@@ -141,7 +156,11 @@ fn each_rule_is_looked_for_where_it_has_to_hold() {
         ("clusterPermissions", vec![("shop", both.clone())], false),
         ("clusterPermissions", vec![("", both)], true),
         // By several roles together.
-        ("permissions", vec![("shop", rule(&["get", "list"], &["pods"])), ("", rule(&["list", "get"], &["secrets"]))], true),
+        (
+            "permissions",
+            vec![("shop", rule(&["get", "list"], &["pods"])), ("", rule(&["list", "get"], &["secrets"]))],
+            true,
+        ),
         ("permissions", vec![("shop", rule(&["get"], &["pods", "secrets"]))], false),
         ("permissions", vec![("shop", rule(&["get", "list"], &["*"]))], true),
     ] {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::olm::operator::condition;
-use crate::olm::operator::deployment::{Write, change, kept};
+use crate::olm::operator::deployment::{Write, kept};
 use serde_json::Map;
 
 fn installing() -> Cluster {
@@ -85,7 +85,13 @@ fn only_what_the_version_names_is_changed_back() {
     assert_eq!(differs(&with("/spec", "replicas", json!(0)), true), 0);
     // Where the version does not say it, nobody is changed back.
     let mut without = installing();
-    without.csv_mut("a").pointer_mut("/spec/install/spec/deployments/0/spec").unwrap().as_object_mut().unwrap().remove("replicas");
+    without
+        .csv_mut("a")
+        .pointer_mut("/spec/install/spec/deployments/0/spec")
+        .unwrap()
+        .as_object_mut()
+        .unwrap()
+        .remove("replicas");
     let mut without = without.deployed("a", ready());
     Arc::make_mut(&mut without.deployments.get_mut("server").unwrap().object)["spec"]["replicas"] = json!(5);
     assert_eq!(without.decide("a", 10).deployments, []);
@@ -107,9 +113,10 @@ fn next_version_takes_over_what_the_one_before_has() {
     assert_eq!(object["metadata"]["labels"]["olm.owner"], "b");
     assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"], "b");
     // Also where only the reference is left.
-    let live = Live { object: Arc::new(object.clone()), ..Live::default() };
-    assert_eq!(change(object, &live).unwrap(), None);
-    let mut both = object.clone();
+    let object = object.clone();
+    cluster.deployments.insert("server".into(), Live { object: Arc::new(object.clone()), ..Live::default() });
+    assert_eq!(cluster.decide("b", 10).deployments, []);
+    let mut both = object;
     let before = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": "uid-a"});
     both["metadata"]["ownerReferences"].as_array_mut().unwrap().insert(0, before);
     cluster.deployments.insert("server".into(), Live { object: Arc::new(both), ..Live::default() });
@@ -137,10 +144,9 @@ fn what_the_version_does_not_name_any_more_is_deleted() {
         assert!(cluster.step("a", 10).starts_with("InstallReady/"), "{phase}");
     }
     cluster.csv_mut("a")["status"]["phase"] = json!("InstallReady");
-    for (pointer, value) in [
-        ("/metadata/ownerReferences/0/uid", json!("uid-other")),
-        ("/metadata/labels/olm.owner", json!("other")),
-    ] {
+    for (pointer, value) in
+        [("/metadata/ownerReferences/0/uid", json!("uid-other")), ("/metadata/labels/olm.owner", json!("other"))]
+    {
         let mut theirs = left.clone();
         *theirs.pointer_mut(pointer).unwrap() = value;
         insert(&mut cluster, &theirs);
@@ -164,7 +170,9 @@ fn what_the_server_makes_different_is_not_written_again() {
 
 #[test]
 fn deployments_that_are_no_objects_are_no_danger() {
-    for spec in [json!(null), json!(1), json!({"template": []}), json!({"template": {"spec": {"containers": [1, null]}}})] {
+    for spec in
+        [json!(null), json!(1), json!({"template": []}), json!({"template": {"spec": {"containers": [1, null]}}})]
+    {
         let mut cluster = installing();
         cluster.csv_mut("a").pointer_mut("/spec/install/spec/deployments/0").unwrap()["spec"] = spec;
         assert_eq!(cluster.decide("a", 10).deployments.len(), 1);
@@ -212,7 +220,8 @@ fn operator_is_repeated_in_the_status_with_the_generation() {
             "status": {"conditions": status}}))
     };
     let (old, new) = (said("Upgradeable", json!(2)), said("Upgradeable", json!(3)));
-    let after = condition::status(&object(json!([said("Upgradeable", Value::Null)]), json!([old, said("Other", json!(1))])));
+    let after =
+        condition::status(&object(json!([said("Upgradeable", Value::Null)]), json!([old, said("Other", json!(1))])));
     let expected = json!({"conditions": [said("Other", json!(1)), new]});
     assert_eq!(serde_json::to_value(after.unwrap()).unwrap(), expected);
     assert_eq!(condition::status(&object(json!([said("Upgradeable", Value::Null)]), json!([new]))), None);

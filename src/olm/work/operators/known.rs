@@ -1,9 +1,10 @@
 //! What is known of the cluster at one moment.
 
 use super::live::Live;
-use super::perform::{ClusterObject, Memory};
+use super::memory::Memory;
+use super::roles::{ClusterObject, Roles};
 use super::served::{self, Natives};
-use super::views::{BindingView, ConditionView, Csv, CsvView, GroupView, RoleView};
+use super::views::{ConditionView, Csv, CsvView, GroupView};
 use crate::cluster::followed::{Followed, View};
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::operator::Group;
@@ -11,14 +12,13 @@ use crate::olm::operator::condition::{self, Known as KnownObject};
 use crate::olm::operator::deployment::Live as LiveDeployment;
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
-use crate::olm::operator::rights::{Binding, Rights};
+use crate::olm::operator::rights::Rights;
 use crate::olm::work::version::ServerVersion;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Id = (String, String);
-type Views<V> = BTreeMap<String, Arc<V>>;
 
 pub(super) struct Known {
     csvs: BTreeMap<Id, Arc<CsvView>>,
@@ -32,15 +32,6 @@ pub(super) struct Known {
     roles: Roles,
     rights: Arc<Rights>,
     kubernetes: Result<semver::Version, String>,
-}
-
-/// All roles and bindings.
-#[derive(Clone, Default)]
-pub(super) struct Roles {
-    roles: Views<RoleView<false>>,
-    bindings: Views<BindingView<false>>,
-    cluster_roles: Views<RoleView<true>>,
-    cluster_bindings: Views<BindingView<true>>,
 }
 
 /// A namespace with ClusterServiceVersions, OperatorGroups or OperatorConditions.
@@ -62,8 +53,12 @@ fn all<V: View>(followed: &Followed<V>) -> Option<BTreeMap<Id, Arc<V>>> {
 }
 
 impl Known {
-    /// `None` before everything is known.
+    /// `None` before everything is known, and where there is nothing to do.
     pub(super) fn of(live: &Live, memory: &Memory, version: &ServerVersion) -> Option<Known> {
+        let (csvs, groups, conditions) = (all(&live.csvs)?, all(&live.groups)?, all(&live.conditions)?);
+        if csvs.is_empty() && groups.is_empty() && conditions.is_empty() {
+            return None;
+        }
         let version = version.known()?;
         let kubernetes = version.map(|version| {
             let number = |text: &str| text.parse().unwrap_or_default();
@@ -82,9 +77,9 @@ impl Known {
             cluster_bindings: live.cluster_bindings.all()?,
         };
         Some(Known {
-            csvs: all(&live.csvs)?,
-            groups: all(&live.groups)?,
-            conditions: all(&live.conditions)?,
+            csvs,
+            groups,
+            conditions,
             namespaces,
             deployments: deployments.collect(),
             definitions: live.definitions.all()?.into_iter().map(|(name, it)| (name, it.definition.clone())).collect(),
@@ -173,9 +168,8 @@ impl Known {
     /// The same for its RoleBinding.
     pub(super) fn condition_binding(&self, object: &OperatorCondition) -> Option<(bool, Value)> {
         let live = self.roles.bindings.get(&key(object));
-        let known = live.map(|it| {
-            (KnownObject { version: it.version(), owners: &it.owners }, &it.role, it.subjects.as_slice())
-        });
+        let known = live
+            .map(|it| (KnownObject { version: it.version(), owners: &it.owners }, &it.role, it.subjects.as_slice()));
         condition::binding(object, known).map(|binding| (live.is_some(), binding))
     }
 }
@@ -188,31 +182,4 @@ fn key(object: &OperatorCondition) -> String {
 fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {
     let from = (namespace.to_owned(), String::new());
     all.range(from..).take_while(move |((of, _), _)| of == namespace)
-}
-
-impl Roles {
-    /// Whether these are the same objects.
-    pub(super) fn is_same(&self, other: &Roles) -> bool {
-        fn same<V>(one: &Views<V>, other: &Views<V>) -> bool {
-            one.len() == other.len() && one.values().zip(other.values()).all(|(one, other)| Arc::ptr_eq(one, other))
-        }
-        same(&self.roles, &other.roles)
-            && same(&self.bindings, &other.bindings)
-            && same(&self.cluster_roles, &other.cluster_roles)
-            && same(&self.cluster_bindings, &other.cluster_bindings)
-    }
-
-    pub(super) fn rights(&self) -> Rights {
-        let namespaced = self.bindings.iter().map(|(name, it)| Binding {
-            namespace: name.split_once('/').map_or("", |(namespace, _)| namespace),
-            role: &it.role,
-            subjects: &it.subjects,
-        });
-        let everywhere =
-            self.cluster_bindings.values().map(|it| Binding { namespace: "", role: &it.role, subjects: &it.subjects });
-        Rights::new(namespaced.chain(everywhere), |namespace, name| match namespace {
-            "" => self.cluster_roles.get(name).map(|it| it.rules.clone()),
-            _ => self.roles.get(&format!("{namespace}/{name}")).map(|it| it.rules.clone()),
-        })
-    }
 }

@@ -1,8 +1,8 @@
 //! What is kept current of the cluster all the time.
 
 use super::views::{
-    AccountView, BindingView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView, NamespaceView, RoleView,
-    ServiceView,
+    AccountView, BindingView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView, NamespaceView,
+    RoleView, ServiceView,
 };
 use crate::cluster::followed::{Followed, View};
 use crate::cluster::watcher::{Selection, Selector};

@@ -1,38 +1,31 @@
 //! Writes what was decided.
 
 use super::figures::OperatorFigures;
-use super::known::Roles;
 use super::live::{
     Live, binding_kind, cluster_binding_kind, cluster_role_kind, condition_kind, csv_kind, deployment_kind, group_kind,
     role_kind,
 };
-use super::rest;
+use super::memory::Memory;
+use super::roles::ClusterObject;
 use super::views::Csv;
 use crate::cluster::followed::{Followed, View};
 use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Kind, Objects};
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, Phase};
-use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::operator::State;
 use crate::olm::operator::deployment::{self, Live as LiveDeployment, Write};
-use crate::olm::operator::rights::Rights;
 use crate::process::events::{Events, Notice};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 type Id = (String, String);
-
-/// So many changes of a Deployment may follow each other at once, within this time.
-pub(super) const PATIENCE: u32 = 3;
-pub(super) const WINDOW: Duration = Duration::from_secs(600);
 
 /// What is written, one at a time for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,78 +54,6 @@ impl fmt::Display for Key {
             Key::ClusterRole(name) => write!(f, "ClusterRole {name}"),
             Key::ClusterBinding(name) => write!(f, "ClusterRoleBinding {name}"),
         }
-    }
-}
-
-/// An object without a namespace that belongs to a ClusterServiceVersion.
-pub(super) enum ClusterObject {
-    Role { name: String, uid: String },
-    Binding { name: String, uid: String },
-}
-
-/// What the process remembers of its writes. Without it, some would be done once more.
-#[derive(Default)]
-pub(super) struct Memory(Mutex<Remembered>);
-
-#[derive(Default)]
-struct Remembered {
-    /// By Deployment: the hash of what was written, and which fields the API server has made different.
-    kept: BTreeMap<Id, (String, Vec<String>)>,
-    /// When a Deployment was changed lately.
-    changes: BTreeMap<Id, Vec<Instant>>,
-    /// Of these roles.
-    rights: Option<(Roles, Arc<Rights>)>,
-}
-
-fn hash(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/labels")?.get(label::DEPLOYMENT_SPEC_HASH)?.as_str()
-}
-
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn kept(&self, id: &Id, object: &Value) -> Vec<String> {
-        let remembered = self.lock();
-        let kept = remembered.kept.get(id).filter(|(of, _)| hash(object) == Some(of.as_str()));
-        kept.map(|(_, fields)| fields.clone()).unwrap_or_default()
-    }
-
-    /// The same as the last time as long as no role has changed.
-    pub(super) fn rights(&self, roles: &Roles) -> Arc<Rights> {
-        let mut remembered = self.lock();
-        if let Some((of, rights)) = &remembered.rights
-            && of.is_same(roles)
-        {
-            return rights.clone();
-        }
-        let rights = Arc::new(roles.rights());
-        remembered.rights = Some((roles.clone(), rights.clone()));
-        rights
-    }
-
-    fn on_written(&self, id: &Id, written: &Value, answer: &Value, at: Instant) {
-        let fields = deployment::kept(written, answer);
-        let mut remembered = self.lock();
-        match hash(written).filter(|_| !fields.is_empty()) {
-            Some(hash) => {
-                tracing::info!(namespace = id.0, name = id.1, ?fields, "the API server keeps fields of a Deployment different");
-                remembered.kept.insert(id.clone(), (hash.to_owned(), fields));
-            }
-            None => drop(remembered.kept.remove(id)),
-        }
-        let changes = remembered.changes.entry(id.clone()).or_default();
-        changes.retain(|change| at.duration_since(*change) < WINDOW);
-        changes.push(at);
-    }
-
-    /// How often it was changed lately.
-    fn changes(&self, id: &Id, at: Instant) -> u32 {
-        let remembered = self.lock();
-        let changes = remembered.changes.get(id).into_iter().flatten();
-        let lately = changes.filter(|change| at.duration_since(**change) < WINDOW).count();
-        u32::try_from(lately).unwrap_or(u32::MAX)
     }
 }
 
@@ -182,13 +103,8 @@ impl Perform<'_> {
         let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
         let (events, figures) = (self.events.clone(), self.figures.clone());
         let before = csv.status.clone().unwrap_or_default();
-        let notice = state.filter(|state| !state.is_told(&before)).map(|state| {
-            tracing::info!(
-                namespace = id.0, name = id.1, phase = ?state.phase, reason = state.reason, message = state.message,
-                "a ClusterServiceVersion"
-            );
-            (Notice::new(state.phase == Phase::Failed, state.reason, &state.message), reference(csv))
-        });
+        let about = reference(csv);
+        let state = state.filter(|state| !state.is_told(&before));
         let version = csv.metadata.resource_version.clone();
         let status = with_removals(&json!(before), json!(status));
         self.begin(Key::Csv(id.clone()), async move {
@@ -196,7 +112,7 @@ impl Perform<'_> {
             let answer = objects.merge_patch_status(&csv_kind(), &id.0, &id.1, &patch).await;
             let answer = absent_is_done(answer)?;
             if !answer.is_null() {
-                notice.into_iter().for_each(|(notice, about)| events.publish_about(notice, about));
+                state.into_iter().for_each(|state| tell(&id, &state, &events, about.clone()));
                 if is_replaced {
                     figures.on_upgrade();
                 }
@@ -209,17 +125,17 @@ impl Perform<'_> {
     pub(super) fn delete(&self, csv: &Csv) {
         let (id, objects) = (id(csv), self.objects.clone());
         let uid = csv.metadata.uid.clone().unwrap_or_default();
-        self.begin(Key::Csv(id.clone()), async move {
-            objects.delete(&csv_kind(), &id.0, &id.1, &uid).await.map(drop)
-        });
+        self.begin(
+            Key::Csv(id.clone()),
+            async move { objects.delete(&csv_kind(), &id.0, &id.1, &uid).await.map(drop) },
+        );
     }
 
     pub(super) fn deployment(&self, csv: &Csv, write: Write) {
         let id = (csv.metadata.namespace.clone().unwrap_or_default(), write.name().to_owned());
         let (objects, live, memory) = (self.objects.clone(), self.live.clone(), self.memory.clone());
         let (of, at) = (id.clone(), self.at);
-        // The write that is begun now is one more.
-        let rest = rest(self.memory.changes(&id, self.at).saturating_add(1));
+        let rest = self.memory.rest(&id, self.at);
         self.writer.begin(Key::Deployment(id), self.at, rest, async move {
             let kind = deployment_kind();
             let (written, answer) = match write {
@@ -303,6 +219,12 @@ impl Perform<'_> {
     }
 }
 
+fn tell((namespace, name): &Id, state: &State, events: &Events, about: ObjectReference) {
+    let State { phase, reason, message } = state;
+    tracing::info!(namespace, name, ?phase, reason, message, "a ClusterServiceVersion");
+    events.publish_about(Notice::new(*phase == Phase::Failed, reason, message), about);
+}
+
 fn reference(csv: &Csv) -> ObjectReference {
     ObjectReference {
         api_version: Some(format!("{GROUP}/v1alpha1")),
@@ -370,22 +292,5 @@ mod tests {
         let before = json!({"phase": "Pending", "requirementStatus": [1], "message": "m"});
         let patch = with_removals(&before, json!({"phase": "Failed", "reason": "r"}));
         assert_eq!(patch, json!({"phase": "Failed", "reason": "r", "requirementStatus": null, "message": null}));
-    }
-
-    #[test]
-    fn fields_that_the_server_makes_different_are_remembered_for_what_was_written_alone() {
-        let object = |hash: &str, replicas: i64| {
-            json!({"apiVersion": "apps/v1", "kind": "Deployment",
-                "metadata": {"name": "a", "namespace": "n", "labels": {label::DEPLOYMENT_SPEC_HASH: hash}},
-                "spec": {"replicas": replicas}})
-        };
-        let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
-        memory.on_written(&id, &object("x", 2), &object("x", 1), at);
-        assert_eq!(memory.kept(&id, &object("x", 1)), ["spec.replicas"]);
-        assert!(memory.kept(&id, &object("y", 1)).is_empty());
-        memory.on_written(&id, &object("x", 2), &object("x", 2), at);
-        assert!(memory.kept(&id, &object("x", 2)).is_empty());
-        assert_eq!(memory.changes(&id, at), 2);
-        assert_eq!(memory.changes(&id, at + WINDOW), 0);
     }
 }

@@ -247,7 +247,8 @@ impl View for AccountView {
 
     fn of(object: ServiceAccount) -> Self {
         let is_csv = |it: &&OwnerReference| {
-            it.kind == "ClusterServiceVersion" && it.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
+            it.kind == "ClusterServiceVersion"
+                && it.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
         };
         let owners = object.metadata.owner_references.iter().flatten().filter(is_csv).map(|it| it.uid.clone());
         AccountView { version: version(&object.metadata), account: Account { owners: owners.collect() } }

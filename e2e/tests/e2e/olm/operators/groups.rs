@@ -45,10 +45,7 @@ async fn groups_that_do_not_fit_are_told_and_end_with_what_they_say() {
     assert_eq!(annotations["olm.targetNamespaces"], SHOP, "it is as before");
     world.apply(&group("one", json!({"targetNamespaces": ["other"]}))).await;
     let unfit = world.until("to be told", name, |it| it.reason == "UnsupportedOperatorGroup").await.status.unwrap();
-    assert_eq!(
-        unfit.message,
-        "SingleNamespace InstallModeType not supported, cannot configure to watch one namespace"
-    );
+    assert_eq!(unfit.message, "SingleNamespace InstallModeType not supported, cannot configure to watch one namespace");
     let after = world.deployment().await;
     assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation), "it runs on");
 

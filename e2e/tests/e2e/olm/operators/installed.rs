@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::super::LIMIT;
-use super::{SHOP, World, csv, history};
+use super::{COLLECTED, SHOP, World, csv, history};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() {
@@ -62,7 +62,7 @@ async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() 
     world.until_succeeded("server.v2.0.0").await;
     world.until_gone("server.v1.0.0").await;
     // The collector has been there once the OperatorCondition is gone.
-    let wait = world.cluster.until("the OperatorCondition to be collected", &[PROCESS]).within(LIMIT);
+    let wait = world.cluster.until("the OperatorCondition to be collected", &[PROCESS]).within(COLLECTED);
     wait.object(conditions, "server.v1.0.0", |it| it.is_none()).await.unwrap();
     let after = world.deployment().await;
     assert_eq!(after.uid(), before.uid(), "it is the same Deployment");
@@ -77,7 +77,8 @@ async fn assert_is_marked(world: &World, version: &str) {
     let deployment = serde_json::to_value(world.deployment().await).unwrap();
     let at = |pointer: &str| deployment.pointer(pointer).cloned().unwrap_or_default();
     let labels = at("/metadata/labels");
-    for (key, value) in [("olm.managed", "true"), ("olm.owner", &name), ("olm.owner.namespace", SHOP), ("tier", "one")] {
+    for (key, value) in [("olm.managed", "true"), ("olm.owner", &name), ("olm.owner.namespace", SHOP), ("tier", "one")]
+    {
         assert_eq!(labels[key], value, "{labels}");
     }
     assert!(labels["olm.deployment-spec-hash"].is_string());
@@ -100,7 +101,10 @@ async fn assert_is_marked(world: &World, version: &str) {
     let conditions: Api<OperatorCondition> = Api::namespaced(world.client.clone(), SHOP);
     let wait = world.cluster.until("the OperatorCondition", &[PROCESS]).within(LIMIT);
     let condition = wait.existing(conditions, &name, |_| true).await.unwrap();
-    assert_eq!((condition.spec.service_accounts, condition.spec.deployments), (vec!["server".into()], vec!["server".into()]));
+    assert_eq!(
+        (condition.spec.service_accounts, condition.spec.deployments),
+        (vec!["server".into()], vec!["server".into()])
+    );
     let roles: Api<Role> = Api::namespaced(world.client.clone(), SHOP);
     let wait = world.cluster.until("its Role", &[PROCESS]).within(LIMIT);
     let role = wait.existing(roles, &name, |_| true).await.unwrap().rules.unwrap();
@@ -146,8 +150,11 @@ async fn operator_that_is_deleted_takes_along_what_belongs_to_it() {
     world.apply(&role("of-server", labels)).await;
     world.apply(&role("of-others", json!({"olm.owner": "server.v1.0.0", "olm.owner.namespace": "other"}))).await;
     let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "of-server"});
-    let mut binding = role("of-server", json!({"olm.owner": "server.v1.0.0", "olm.owner.namespace": SHOP,
-        "olm.owner.kind": "ClusterServiceVersion"}));
+    let mut binding = role(
+        "of-server",
+        json!({"olm.owner": "server.v1.0.0", "olm.owner.namespace": SHOP,
+        "olm.owner.kind": "ClusterServiceVersion"}),
+    );
     binding["kind"] = json!("ClusterRoleBinding");
     binding.as_object_mut().unwrap().remove("rules");
     binding["roleRef"] = reference;
@@ -158,7 +165,7 @@ async fn operator_that_is_deleted_takes_along_what_belongs_to_it() {
     let roles: Api<ClusterRole> = Api::all(world.client.clone());
     assert!(roles.get_opt("of-server").await.unwrap().is_none());
     assert!(roles.get_opt("of-others").await.unwrap().is_some());
-    let wait = world.cluster.until("the Deployment to be collected", &[PROCESS]).within(LIMIT);
+    let wait = world.cluster.until("the Deployment to be collected", &[PROCESS]).within(COLLECTED);
     wait.object(world.deployments(), "server", |it| it.is_none()).await.unwrap();
     world.cluster.down().await.unwrap();
 }

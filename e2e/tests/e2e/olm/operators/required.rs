@@ -61,9 +61,8 @@ async fn what_is_missing_is_named_until_it_is_there() {
 
     world.apply(&in_shop("v1", "ServiceAccount", "server", json!({}))).await;
     let unsatisfied = |message: &str| message == "Policy rule not satisfied for service account";
-    let refused = world
-        .until("the account", name, |it| it.requirement_status.iter().any(|it| unsatisfied(&it.message)))
-        .await;
+    let refused =
+        world.until("the account", name, |it| it.requirement_status.iter().any(|it| unsatisfied(&it.message))).await;
     let status = refused.status.unwrap();
     let part = &status.requirement_status.last().unwrap().dependents[0];
     let rule = r#"namespaced rule:{"verbs":["get","update"],"apiGroups":[""],"resources":["configmaps"]}"#;
