@@ -20,13 +20,12 @@ pub(crate) mod packages;
 pub(crate) mod permissions;
 pub(crate) mod planned;
 pub(crate) mod registry;
-#[cfg_attr(not(test), expect(dead_code, reason = "the loop over Subscriptions uses the rest"))]
 pub(crate) mod resolve;
 pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod solve;
 pub(crate) mod source;
-#[cfg_attr(not(test), expect(dead_code, reason = "the loop over InstallPlans uses it"))]
 pub(crate) mod steps;
+pub(crate) mod subscription;
 pub(crate) mod version_range;
 pub(crate) mod work;

@@ -22,6 +22,7 @@ pub mod nodes;
 #[allow(clippy::unwrap_used)]
 pub mod objects;
 pub mod olm;
+pub mod operators;
 pub mod platform;
 #[allow(clippy::unwrap_used)]
 pub mod processes;

@@ -296,7 +296,18 @@ impl Objects {
         name: &str,
         uid: &str,
     ) -> Result<Removed, ApiError> {
-        self.delete_with(kind, namespace, (name, uid), DeleteParams::background()).await
+        self.delete_with(kind, namespace, (name, uid), None, DeleteParams::background()).await
+    }
+
+    /// The same for exactly this version of the object: one that somebody has changed since stays, which is a conflict.
+    pub(crate) async fn delete_version(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        (uid, version): (&str, &str),
+    ) -> Result<Removed, ApiError> {
+        self.delete_with(kind, namespace, (name, uid), Some(version), DeleteParams::background()).await
     }
 
     /// The same for what gets so many seconds to end by itself.
@@ -308,7 +319,8 @@ impl Objects {
         uid: &str,
         seconds: u32,
     ) -> Result<Removed, ApiError> {
-        self.delete_with(kind, namespace, (name, uid), DeleteParams::background().grace_period(seconds)).await
+        let params = DeleteParams::background().grace_period(seconds);
+        self.delete_with(kind, namespace, (name, uid), None, params).await
     }
 
     async fn delete_with(
@@ -316,10 +328,12 @@ impl Objects {
         kind: &Kind,
         namespace: &str,
         (name, uid): (&str, &str),
+        version: Option<&str>,
         params: DeleteParams,
     ) -> Result<Removed, ApiError> {
         let attempt = format!("delete {}", label(kind, namespace, name));
-        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let resource_version = version.map(ToOwned::to_owned);
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version };
         let params = DeleteParams { preconditions: Some(preconditions), ..params };
         let request = kube::core::Request::new(kind.path(namespace)).delete(name, &params);
         match self.write::<Value>(&attempt, request).await {

@@ -16,6 +16,8 @@ pub mod subscription;
 
 /// The group of all kinds here but PackageManifest and OperatorHub.
 pub const GROUP: &str = "operators.coreos.com";
+/// Of the kinds whose only version this is.
+pub(crate) const API_VERSION: &str = "operators.coreos.com/v1alpha1";
 
 /// Namespace of the process, of its Deployment and Lease. Installations elsewhere say so by flags.
 pub const NAMESPACE: &str = "openshift-operator-lifecycle-manager";

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// The group and the kind of a ClusterServiceVersion.
 pub(crate) const CSV: (&str, &str) = ("operators.coreos.com", "ClusterServiceVersion");
-pub(crate) const CSV_API_VERSION: &str = "operators.coreos.com/v1alpha1";
+pub(crate) const CSV_API_VERSION: &str = super::api::API_VERSION;
 /// The only media type of bundles that can be installed.
 pub(crate) const MEDIA_TYPE: &str = "registry+v1";
 

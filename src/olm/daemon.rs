@@ -1,4 +1,4 @@
-//! The process that looks after catalogs. Each replica reads and serves; the one that holds the lease writes besides.
+//! The process that looks after catalogs and operators. Each replica reads and serves; the one that holds the lease writes besides.
 
 pub(crate) mod settings;
 
@@ -13,6 +13,7 @@ use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
 use crate::olm::work::certificate::{self, Identity};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
+use crate::olm::work::subscriptions::SubscriptionController;
 use crate::process::events::Events;
 use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
@@ -22,6 +23,7 @@ use servers::Servers;
 pub(crate) use settings::Settings;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, thiserror::Error)]
@@ -70,19 +72,23 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let (version, image) = (&settings.release_version, &settings.image);
     tracing::info!(%version, %image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
+    let of_subscriptions = settings.of_subscriptions();
     let (controller, outputs) =
-        CatalogController::new(of_controller, &clients, objects.clone(), led, store, figures, &stop);
-    let (events, _publishing) = Events::start(objects.client_for_writes(), LEASE, &settings.namespace, MANAGER, &stop);
-    let operators = OperatorController::new(&clients, objects.clone(), leading.subscribe(), events, operators, &stop);
-    let operators = tokio::spawn(task::guarded("operators", &stop, operators.run(stop.clone())));
+        CatalogController::new(of_controller, &clients, objects.clone(), led.clone(), store.clone(), figures, &stop);
+    let subscriptions =
+        SubscriptionController::new(of_subscriptions, &clients, objects.clone(), led, &outputs, store, &stop);
     let served = servers.start(&outputs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
     let (until, over) = (stop.clone(), ended.clone());
+    let others = tokio::spawn(task::guarded("subscriptions", &stop, subscriptions.run(stop.clone())));
+    let operators =
+        look_after_operators(&clients, &objects, leading.subscribe(), (operators, &settings.namespace), &stop);
     let running = async move {
         // However it ends.
         let _over = over.drop_guard();
         controller.run(heartbeat, until).await;
+        let _ended = (others.await, operators.await);
     };
     let running = tokio::spawn(task::guarded("catalogs", &stop, running));
     let certificate = served.packages.as_ref().map(|packages| Certificate {
@@ -93,9 +99,22 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     });
     let outcome = lead(election, (&leading, certificate), &ended, &stop).await;
     stop.cancel();
-    let (_running, _operators) = (running.await, operators.await);
+    let _ended = running.await;
     served.ended().await;
     Ok(outcome?)
+}
+
+/// Runs the controller of operators until `stop`. `namespace`: of this process.
+fn look_after_operators(
+    clients: &Arc<Clients>,
+    objects: &Objects,
+    leading: watch::Receiver<bool>,
+    (figures, namespace): (Arc<OperatorFigures>, &str),
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let (events, _publishing) = Events::start(objects.client_for_writes(), LEASE, namespace, MANAGER, stop);
+    let controller = OperatorController::new(clients, objects.clone(), leading, events, figures, stop);
+    tokio::spawn(task::guarded("operators", stop, controller.run(stop.clone())))
 }
 
 /// Whether a client that the servers know can be answered.

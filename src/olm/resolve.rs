@@ -1,5 +1,6 @@
 //! Which operators are installed for the Subscriptions of a namespace, and why none are.
 
+pub(crate) mod answer;
 pub(crate) mod constraint;
 pub(crate) mod explain;
 pub(crate) mod operator;

@@ -4,4 +4,5 @@ pub(crate) mod catalogs;
 pub(crate) mod certificate;
 pub(crate) mod operators;
 pub(crate) mod packages;
+pub(crate) mod subscriptions;
 mod version;

@@ -15,6 +15,7 @@ mod plan;
 mod pods;
 mod polls;
 mod servers;
+mod subscriptions;
 mod templates;
 mod wakeups;
 

@@ -3,7 +3,7 @@
 use super::annotations::{Annotations, PREFIX, normal};
 use super::finding::{Check, Finding};
 use super::metadata::MetadataFiles;
-use super::{BundleError, CSV, CSV_API_VERSION, Contents, Object, SourceFile};
+use super::{Bundle, BundleError, CSV, CSV_API_VERSION, Contents, Object, SourceFile};
 use crate::object::manifest::{ObjectId, is_manifest};
 use crate::object::packed::Packed;
 use crate::object::{metadata, yaml};
@@ -45,6 +45,23 @@ pub(crate) fn read(files: &[SourceFile], labels: &BTreeMap<String, String>) -> R
     let Reader { objects, findings, .. } = reader;
     let labels = labels.clone();
     Ok(Contents { annotations, annotations_file, labels, dependencies, properties, objects, findings })
+}
+
+/// The bundle of manifests that stand in a catalog, each as JSON. `place`: where that is.
+pub(crate) fn manifests(place: &str, manifests: &[String]) -> Result<Bundle, BundleError> {
+    let mut reader = Reader::default();
+    let file: Arc<str> = place.into();
+    for (number, json) in manifests.iter().enumerate() {
+        match serde_json::from_str::<Value>(json) {
+            Ok(value) => reader.object(&file, number + 1, value)?,
+            Err(error) => {
+                let message = format!("it is passed over, as it cannot be read: {error}; correct the manifest");
+                reader.note(Finding::error(Check::NotYaml, (place, number + 1), "", message));
+            }
+        }
+    }
+    let Reader { objects, findings, .. } = reader;
+    Contents { objects, findings, ..Contents::default() }.bundle()
 }
 
 /// Those in the folder of metadata. Without annotations there, a file of that name anywhere tells which folder it is.

@@ -5,8 +5,8 @@ use crate::merge::quantity;
 use crate::net::proxy::Proxies;
 use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
 use crate::olm::source::pod::ImageAccess;
-use crate::olm::work::catalogs;
 use crate::olm::work::certificate::Identity;
+use crate::olm::work::{catalogs, subscriptions};
 use crate::process::serving::Serving;
 use crate::process::settings::{LeaseSettings, SettingsError, address};
 use crate::serve::tls;
@@ -190,6 +190,14 @@ impl Settings {
             },
             proxies: Arc::new(proxies),
         })
+    }
+
+    /// What the controller of Subscriptions needs of it.
+    pub(super) fn of_subscriptions(&self) -> subscriptions::Settings {
+        subscriptions::Settings {
+            version: self.release_version.clone(),
+            global_namespace: self.global_namespace().to_owned(),
+        }
     }
 
     /// The namespace whose catalogs all others see.

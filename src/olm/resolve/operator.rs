@@ -107,6 +107,11 @@ impl Operator {
         }
     }
 
+    /// Type and value of each.
+    pub(crate) fn properties(&self) -> &[(String, Value)] {
+        &self.properties
+    }
+
     /// Its properties for rules, made when the first one asks.
     fn seen_by_rules(&self) -> &Properties {
         let properties = || self.properties.iter().map(|(kind, value)| (kind.as_str(), value));

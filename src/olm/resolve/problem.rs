@@ -185,6 +185,7 @@ impl Builder<'_> {
         let current = self.installed.get(&subscription.installed_csv).copied();
         let installed = self.world.installed.iter().find(|it| it.name == subscription.installed_csv);
         let found = match offered(self.world, subscription, installed.map(|it| &**it)) {
+            _ if subscription.waits && installed.is_some() => Vec::new(),
             Ok(found) => found,
             Err(text) => return self.constrain(variable, Constraint::Prohibited, text),
         };

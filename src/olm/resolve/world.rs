@@ -33,6 +33,8 @@ pub(crate) struct Subscription {
     pub starting_csv: String,
     /// Empty if there is none.
     pub installed_csv: String,
+    /// What is installed is not ready, so that nothing can follow it yet.
+    pub waits: bool,
 }
 
 /// A catalog and its packages, each of which is read once.
@@ -60,6 +62,11 @@ impl Catalog {
     ) -> Self {
         let [namespace, name] = [namespace, name].map(ToOwned::to_owned);
         Catalog { namespace, name, priority, content, cluster: cluster.clone(), packages: RefCell::default() }
+    }
+
+    /// A bundle as its catalog has it.
+    pub(crate) fn bundle(&self, package: &str, name: &str) -> Option<index::Bundle<'_>> {
+        self.content.index.package(package)?.bundle(name)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::CheckImage;
 use crate::error::shortened;
 use std::borrow::Cow;
+use std::fmt;
 
 /// The variables that have a value where the version is known.
 const VARIABLES: [&str; 3] = ["kube_major_version", "kube_minor_version", "kube_patch_version"];
@@ -18,6 +19,12 @@ pub(crate) struct KubeVersion {
     pub minor: String,
     /// Unknown if the server calls its version something that is no version.
     pub patch: Option<String>,
+}
+
+impl fmt::Display for KubeVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch.as_deref().unwrap_or("0"))
+    }
 }
 
 impl KubeVersion {

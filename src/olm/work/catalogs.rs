@@ -30,10 +30,12 @@ use crate::olm::net::store::Store;
 use crate::olm::source::operators::Progress;
 use crate::olm::source::spec::{Sibling, service_name};
 use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, decide};
+use crate::olm::subscription::Visible;
 use crate::olm::work::version::ServerVersion;
 use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
+pub(crate) use access::Reach;
 use catalog::{Catalog, Ends, Workshop};
 pub(crate) use figures::Figures;
 use jiff::Timestamp;
@@ -63,6 +65,19 @@ pub(crate) struct Outputs {
     /// Since when something is not served yet of which the holder of the lease says that it is.
     pub behind: watch::Receiver<Option<Instant>>,
     pub ports: watch::Receiver<Arc<served::Ports>>,
+    /// What Subscriptions choose from.
+    pub known: watch::Receiver<Arc<Known>>,
+}
+
+/// The catalogs of the cluster and its version.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// `None` before all CatalogSources are known.
+    pub catalogs: Option<BTreeMap<Id, Visible>>,
+    /// How images are reached for each.
+    pub reach: BTreeMap<Id, Result<Reach, String>>,
+    /// Of the API server; empty as long as it is not known.
+    pub kubernetes: String,
 }
 
 pub(crate) struct CatalogController {
@@ -83,6 +98,7 @@ pub(crate) struct CatalogController {
     services: Services,
     served: watch::Sender<Arc<served::Catalogs>>,
     behind: watch::Sender<Option<Instant>>,
+    known: watch::Sender<Arc<Known>>,
     figures: Arc<Figures>,
     /// It has been said which kinds are not there.
     missing_said: bool,
@@ -105,6 +121,7 @@ impl CatalogController {
         let (served, catalogs) = watch::channel(Arc::default());
         let (late, behind) = watch::channel(None);
         let (told, ports) = watch::channel(Arc::default());
+        let (choice, known) = watch::channel(Arc::default());
         let objects_to_read = Objects::reader(clients.call.clone());
         let reader = Arc::new(Reader::new(store, objects_to_read, &settings.global_namespace));
         let controller = CatalogController {
@@ -124,10 +141,11 @@ impl CatalogController {
             live,
             served,
             behind: late,
+            known: choice,
             figures,
             missing_said: false,
         };
-        (controller, Outputs { catalogs, behind, ports })
+        (controller, Outputs { catalogs, behind, ports, known })
     }
 
     /// Runs until `stop`, and answers whoever asks whether it does.
@@ -160,6 +178,7 @@ impl CatalogController {
         let sources = known(&self.live.sources)?;
         let next = self.look_after(&sources, leading, (now, at));
         self.publish(&sources, at);
+        self.tell(&sources);
         self.services.tell(&sources, &self.settings, &self.live);
         let judged = if leading { self.bring(&sources, (now, at)) } else { None };
         let next = next.into_iter().chain(judged).min().map(|next| until(next, now));
@@ -276,6 +295,28 @@ impl CatalogController {
         self.figures.wait_for(missing, at);
     }
 
+    /// What Subscriptions choose from, from now on.
+    fn tell(&self, sources: &Sources) {
+        let catalogs = sources.iter().map(|(id, source)| {
+            let visible = self.catalogs.get(id).map(|catalog| catalog.visible(&source.0));
+            (id.clone(), visible.unwrap_or_default())
+        });
+        let reach = self.catalogs.iter().filter_map(|(id, catalog)| Some((id.clone(), catalog.reach.clone()?)));
+        let kubernetes = self.version.known().and_then(Result::ok).map(|version| version.to_string());
+        let known = Known {
+            catalogs: Some(catalogs.collect()),
+            reach: reach.collect(),
+            kubernetes: kubernetes.unwrap_or_default(),
+        };
+        self.known.send_if_modified(|before| {
+            let differs = !before.is_same(&known);
+            if differs {
+                *before = Arc::new(known);
+            }
+            differs
+        });
+    }
+
     /// What the holder of the lease writes besides what is said at CatalogSources.
     fn bring(&mut self, sources: &Sources, (now, at): (Timestamp, Instant)) -> Option<Timestamp> {
         let (parts, settings) = ((&self.objects, &self.live), &self.settings);
@@ -297,6 +338,17 @@ impl CatalogController {
         let defaults = defaults.map(|(errors, done)| Progress { done, errors });
         let outlook = Outlook { catalogs, defaults };
         reports::bring(&outlook, settings, parts, &self.writer, (at, now))
+    }
+}
+
+impl Known {
+    /// Whether whoever knows the other one learns nothing. Ways to registries need no comparison: who has failed tries again.
+    fn is_same(&self, other: &Known) -> bool {
+        let (Some(one), Some(another)) = (&self.catalogs, &other.catalogs) else { return false };
+        self.kubernetes == other.kubernetes
+            && self.reach.keys().eq(other.reach.keys())
+            && one.len() == another.len()
+            && one.iter().zip(another).all(|((one, a), (other, b))| one == other && a.is_same(b))
     }
 }
 

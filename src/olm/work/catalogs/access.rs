@@ -6,7 +6,7 @@ use crate::images::mirrors::Rule;
 use crate::images::policy::Policy;
 use crate::net::http::Egress;
 use crate::net::registry::source::Sources;
-use crate::net::registry::{Access, Advice};
+use crate::net::registry::{Access, Advice, RegistryError};
 use crate::object::read::Read;
 use crate::olm::api::catalog_source::{CatalogSource, SourceType};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,12 +38,22 @@ pub(super) struct Inputs {
     secrets: Vec<(Name, Arc<Read<Seen>>)>,
 }
 
-/// How the image of a catalog is reached.
+/// How the image of a catalog, and those of its bundles, are reached.
 #[derive(Clone, Debug)]
-pub(super) struct Reach {
+pub(crate) struct Reach {
     pub sources: Sources,
     /// What is wrong with credentials, for errors of registries that refuse.
     pub notes: Vec<String>,
+}
+
+impl Reach {
+    /// Whoever is refused is told what is wrong with the credentials.
+    pub(crate) fn explained(&self, error: &RegistryError) -> String {
+        match error.is_denied() && !self.notes.is_empty() {
+            true => format!("{error}; {}", self.notes.join("; ")),
+            false => error.to_string(),
+        }
+    }
 }
 
 /// The objects that a CatalogSource is about, as far as they are known.

@@ -11,10 +11,11 @@ use crate::olm::catalog::served::{self, Served};
 use crate::olm::endpoints::Id;
 use crate::olm::packages::view;
 use crate::olm::source::content::{Content, Subject, record};
-use crate::olm::source::health::stale_since;
+use crate::olm::source::health::{health, stale_since};
 use crate::olm::source::held::{Held, Outcome, Work};
 use crate::olm::source::pod;
 use crate::olm::source::{Channel, Serve};
+use crate::olm::subscription::Visible;
 use jiff::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
@@ -58,7 +59,7 @@ pub(super) struct Catalog {
     content: Option<Arc<served::Content>>,
     tagged: Option<Tagged>,
     inputs: Option<Inputs>,
-    reach: Option<Result<Reach, String>>,
+    pub reach: Option<Result<Reach, String>>,
     server: Option<Server>,
     running: Option<Running>,
     number: u64,
@@ -188,6 +189,23 @@ impl Catalog {
     pub(super) fn served(&self, source: &CatalogSource) -> Option<Served> {
         let content = self.content.clone().filter(|_| self.serve == Serve::Content)?;
         Some(Served { about: Arc::new(about(source)), content })
+    }
+
+    /// What Subscriptions see of it. Content that is not here yet, although it is said to be served, is waited for.
+    pub(super) fn visible(&self, source: &CatalogSource) -> Visible {
+        let health = match (health(source), &self.content) {
+            (Ok(()), Some(_)) => Some(Ok(())),
+            (Ok(()), None) if self.has_tried(source) => Some(Err("its content cannot be read here".to_owned())),
+            (Ok(()), None) => None,
+            (Err(cause), _) => Some(Err(cause)),
+        };
+        Visible {
+            uid: self.uid.clone(),
+            resource_version: source.metadata.resource_version.clone().unwrap_or_default(),
+            priority: source.spec.priority,
+            health,
+            content: self.content.clone(),
+        }
     }
 
     /// Whether what the holder of the lease says is served is so here, or was tried in vain.

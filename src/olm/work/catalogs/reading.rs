@@ -98,7 +98,7 @@ impl From<StoreError> for Failure {
 
 impl Failure {
     fn of_registry(error: &RegistryError, reach: &Reach) -> Failure {
-        let cause = explained(error, reach);
+        let cause = reach.explained(error);
         match error.retry_after() {
             Some(wait) => Failure::Busy(cause, wait),
             None if error.has_no_access() => Failure::NoAccess(cause),
@@ -259,14 +259,6 @@ fn finished(content: Content, read: Result<Stored, PullError>, reach: Option<&Re
         }
         (Err(PullError::Registry(error)), Some(reach)) => Err(Failure::of_registry(&error, reach)),
         (Err(error), _) => Err(Failure::Passing(chain(&error))),
-    }
-}
-
-/// Whoever is refused is told what is wrong with the credentials.
-fn explained(error: &RegistryError, reach: &Reach) -> String {
-    match error.is_denied() && !reach.notes.is_empty() {
-        true => format!("{error}; {}", reach.notes.join("; ")),
-        false => error.to_string(),
     }
 }
 

@@ -1,0 +1,141 @@
+//! Operators for tests: bundles of their versions in a registry, and catalogs that offer them.
+
+use serde_json::{Value, json};
+
+use crate::catalogs;
+
+/// One version of an operator, whose ClusterServiceVersion has one Deployment, and that brings one kind.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// `<package>.v<major>`
+    pub name: &'static str,
+    pub replaces: &'static str,
+    /// The kind that it brings, in group `<package>.example.com`; empty for none.
+    pub kind: &'static str,
+    /// The kind that it requires, with its group; empty for none.
+    pub requires: (&'static str, &'static str),
+    /// The image of its Deployment.
+    pub image: &'static str,
+}
+
+impl Version {
+    pub fn new(name: &'static str) -> Version {
+        Version { name, replaces: "", kind: "", requires: ("", ""), image: "registry.invalid/operator:1" }
+    }
+
+    pub fn package(&self) -> &'static str {
+        self.name.split_once(".v").map_or(self.name, |(package, _)| package)
+    }
+
+    fn version(&self) -> String {
+        format!("{}.0.0", self.name.split_once(".v").map_or("1", |(_, version)| version))
+    }
+
+    fn group(&self) -> String {
+        format!("{}.example.com", self.package())
+    }
+
+    fn plural(&self) -> String {
+        format!("{}s", self.kind.to_lowercase())
+    }
+
+    /// As its bundle has it.
+    pub fn csv(&self) -> Value {
+        let labels = json!({"app": self.package()});
+        let container = json!({"name": "operator", "image": self.image});
+        let deployment = json!({"name": format!("{}-operator", self.package()), "spec": {"replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels},
+                "spec": {"serviceAccountName": self.package(), "containers": [container]}}}});
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
+        let permissions = json!([{"serviceAccountName": self.package(), "rules": rules}]);
+        let modes: Vec<Value> = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"]
+            .map(|mode| json!({"type": mode, "supported": true}))
+            .into();
+        let mut spec = json!({"displayName": self.package(), "version": self.version(), "installModes": modes,
+            "install": {"strategy": "deployment", "spec": {"deployments": [deployment], "permissions": permissions}}});
+        if !self.replaces.is_empty() {
+            spec["replaces"] = json!(self.replaces);
+        }
+        if !self.kind.is_empty() {
+            let name = format!("{}.{}", self.plural(), self.group());
+            spec["customresourcedefinitions"] = json!({"owned": [{"name": name, "version": "v1", "kind": self.kind}]});
+        }
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "metadata": {"name": self.name}, "spec": spec})
+    }
+
+    /// The definition of the kind that it brings.
+    pub fn definition(&self) -> Value {
+        let (plural, group) = (self.plural(), self.group());
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "size": {"type": "integer"}}}}});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "scope": "Namespaced",
+                "names": {"plural": plural, "singular": self.kind.to_lowercase(), "kind": self.kind,
+                    "listKind": format!("{}List", self.kind)},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
+    }
+
+    /// The name of its image, without the registry.
+    pub fn repository(&self) -> String {
+        format!("bundles/{}:{}", self.package(), self.version())
+    }
+
+    /// Pushes its bundle to a registry without TLS, and returns the pull spec.
+    pub async fn push(&self, registry: &str) -> anyhow::Result<String> {
+        let csv = self.csv().to_string();
+        let definition = (!self.kind.is_empty()).then(|| self.definition().to_string());
+        let prefix = "operators.operatorframework.io.bundle.";
+        let annotations = json!({"annotations": {
+            format!("{prefix}mediatype.v1"): "registry+v1", format!("{prefix}package.v1"): self.package(),
+            format!("{prefix}manifests.v1"): "manifests/", format!("{prefix}metadata.v1"): "metadata/",
+            format!("{prefix}channels.v1"): "stable"}});
+        let annotations = annotations.to_string();
+        let mut files: Vec<(&str, &[u8])> =
+            vec![("manifests/csv.yaml", csv.as_bytes()), ("metadata/annotations.yaml", annotations.as_bytes())];
+        if let Some(definition) = &definition {
+            files.push(("manifests/crd.yaml", definition.as_bytes()));
+        }
+        let mediatype = format!("{prefix}mediatype.v1");
+        let repository = self.repository();
+        let digest = catalogs::push(registry, &repository, &files, &[(mediatype.as_str(), "registry+v1")]).await?;
+        let name = repository.rsplit_once(':').map_or(repository.as_str(), |(name, _)| name);
+        Ok(format!("{registry}/{name}@{digest}"))
+    }
+}
+
+/// The catalog of these versions, each with the pull spec of its bundle: one channel `stable` for each package.
+pub fn catalog(versions: &[(Version, String)]) -> String {
+    let mut packages: Vec<&str> = versions.iter().map(|(version, _)| version.package()).collect();
+    packages.dedup();
+    let mut blobs = Vec::new();
+    for package in packages {
+        let of_package = || versions.iter().filter(|(version, _)| version.package() == package);
+        let entry = |version: &Version| match version.replaces {
+            "" => json!({"name": version.name}),
+            replaced => json!({"name": version.name, "replaces": replaced}),
+        };
+        let entries: Vec<Value> = of_package().map(|(version, _)| entry(version)).collect();
+        blobs.push(json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}));
+        blobs.push(json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": entries}));
+        blobs.extend(of_package().map(|(version, image)| blob(version, image)));
+    }
+    blobs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn blob(version: &Version, image: &str) -> Value {
+    let api = |kind: &str, group: &str, of: &str| json!({"type": kind, "value": {"group": group, "version": "v1", "kind": of}});
+    let identity = json!({"type": "olm.package",
+        "value": {"packageName": version.package(), "version": version.version()}});
+    let mut properties = vec![identity];
+    if !version.kind.is_empty() {
+        properties.push(api("olm.gvk", &version.group(), version.kind));
+    }
+    if !version.requires.0.is_empty() {
+        properties.push(api("olm.gvk.required", version.requires.1, version.requires.0));
+    }
+    json!({"schema": "olm.bundle", "package": version.package(), "name": version.name, "image": image,
+        "properties": properties})
+}

@@ -1,0 +1,115 @@
+//! The answer for a namespace in a form that outlives the catalogs it was made of.
+
+use super::explain::explain;
+use super::problem::{Candidate, What};
+use super::world::{Subscription, World};
+use super::{Resolution, Verdict, resolve};
+use crate::olm::solve::Limits;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Namespace and name.
+pub(crate) type Id = (String, String);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Answer {
+    pub parts: Vec<Part>,
+}
+
+/// Subscriptions that have to do with each other, and what is found for them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// Names of Subscriptions.
+    pub subscriptions: BTreeSet<String>,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// By name; none if all is as it should be.
+    Install(Vec<New>),
+    Impossible(Failure),
+    /// There are more possibilities than can be tried.
+    GaveUp,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    /// In one line: `constraints not satisfiable: …`.
+    pub message: String,
+    /// As a chain of lines, with ways out.
+    pub explanation: String,
+    /// The Subscriptions that take part in it.
+    pub subscriptions: BTreeSet<String>,
+}
+
+/// A bundle that is to be installed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct New {
+    /// Of its ClusterServiceVersion.
+    pub name: String,
+    pub package: String,
+    pub channel: String,
+    pub catalog: Id,
+    /// Empty if the catalog itself has its manifests.
+    pub image: String,
+    /// The ClusterServiceVersion whose place it takes, or that the catalog names; empty if there is none.
+    pub replaces: String,
+    /// Type and value of each property that the catalog says of it.
+    pub properties: Vec<(String, Value)>,
+    /// Names of the Subscriptions that it is for; none if only others depend on it.
+    pub subscriptions: BTreeSet<String>,
+}
+
+/// What is to be installed in a world.
+pub(crate) fn answer(world: &World, limits: &Limits) -> Answer {
+    let resolution = resolve(world, limits);
+    let parts = resolution.parts.iter().map(|part| Part {
+        subscriptions: part.subscriptions.iter().filter_map(|at| name(world, *at)).collect(),
+        outcome: match &part.verdict {
+            Verdict::Install(candidates) => Outcome::Install(candidates.iter().map(|it| new(world, it)).collect()),
+            Verdict::Impossible(core) => Outcome::Impossible(Failure {
+                message: resolution.problem.message(core),
+                explanation: explain(world, &resolution.problem, core),
+                subscriptions: concerned(world, &resolution, core.iter().map(|place| place.variable)),
+            }),
+            Verdict::GaveUp => Outcome::GaveUp,
+        },
+    });
+    Answer { parts: parts.collect() }
+}
+
+fn name(world: &World, at: usize) -> Option<String> {
+    world.subscriptions.get(at).map(|it| it.name.clone())
+}
+
+fn concerned(world: &World, resolution: &Resolution, core: impl Iterator<Item = usize>) -> BTreeSet<String> {
+    let subscription = |at: usize| match resolution.problem.variables.get(at)?.what {
+        What::Subscription(at) => name(world, at),
+        _ => None,
+    };
+    core.filter_map(subscription).collect()
+}
+
+fn new(world: &World, candidate: &Candidate) -> New {
+    let Candidate { catalog, package, channel, entry } = candidate;
+    let catalog = world.catalogs.get(*catalog);
+    let name = &entry.operator.name;
+    let image = catalog.and_then(|it| it.bundle(&package.name, name)?.image().map(ToOwned::to_owned));
+    let of = catalog.map(|it| (it.namespace.clone(), it.name.clone())).unwrap_or_default();
+    let is_for = |it: &&Subscription| {
+        it.package == package.name && (it.channel.is_empty() || it.channel == *channel) && it.catalog == of
+    };
+    let subscriptions = world.subscriptions.iter().filter(is_for).map(|it| it.name.clone()).collect();
+    New {
+        name: name.clone(),
+        package: package.name.clone(),
+        channel: channel.clone(),
+        catalog: of,
+        image: image.unwrap_or_default(),
+        replaces: entry.replaces.clone().unwrap_or_default(),
+        properties: entry.operator.properties().to_vec(),
+        subscriptions,
+    }
+}

@@ -1,0 +1,232 @@
+//! The InstallPlan of an answer: what it says of the bundles that are to be installed, and its steps.
+
+use super::installed;
+use crate::olm::api::install_plan::{
+    BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, condition,
+};
+use crate::olm::api::keys::annotation;
+use crate::olm::api::operator_group::{OperatorGroup, UpgradeStrategy};
+use crate::olm::api::subscription::{Approval, Subscription};
+use crate::olm::api::{API_VERSION, keys};
+use crate::olm::bundle::{Bundle, CSV};
+use crate::olm::resolve::answer::New;
+use crate::olm::steps::{self, Chosen, StepError, ordered, properties_annotation};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What all names of plans begin with.
+const PREFIX: &str = "install-";
+/// Characters after it.
+const LENGTH: usize = 5;
+
+/// An OperatorGroup, as far as Subscriptions are concerned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Group {
+    /// One that has failed may be replaced.
+    pub fail_forward: bool,
+    /// The catalogs of the global namespace do not count.
+    pub excludes_global: bool,
+    /// With whose rights plans are carried out.
+    pub account: Option<ObjectReference>,
+}
+
+impl Group {
+    pub(crate) fn of(group: &OperatorGroup) -> Group {
+        let annotations = group.metadata.annotations.as_ref();
+        let excludes = annotations.and_then(|all| all.get(annotation::EXCLUDE_GLOBAL_CATALOGS));
+        Group {
+            fail_forward: group.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward,
+            excludes_global: excludes.is_some_and(|text| text == "true"),
+            account: group.status.as_ref().and_then(|status| status.service_account_ref.clone()),
+        }
+    }
+}
+
+/// An InstallPlan, as far as Subscriptions are concerned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Plan {
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: i64,
+    pub phase: InstallPlanPhase,
+    pub approved: bool,
+    /// Names of ClusterServiceVersions.
+    pub csvs: BTreeSet<String>,
+    /// The ClusterServiceVersion of each package in it.
+    pub packages: BTreeMap<String, String>,
+    /// uids.
+    pub owners: BTreeSet<String>,
+    /// Its steps are not written yet.
+    pub is_empty: bool,
+    /// Reason and message of a failure.
+    pub failure: Option<(String, String)>,
+}
+
+impl Plan {
+    pub(crate) fn of(plan: &InstallPlan) -> Plan {
+        let metadata = &plan.metadata;
+        let status = plan.status.as_ref();
+        let owners = metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone());
+        let is_failure = |type_: &str, status: &str| type_ == condition::INSTALLED && status == "False";
+        let failure = status.and_then(|it| it.conditions.iter().find(|it| is_failure(&it.type_, &it.status)));
+        Plan {
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            generation: plan.spec.generation.unwrap_or_default(),
+            phase: status.map(|it| it.phase.clone()).unwrap_or_default(),
+            approved: plan.spec.approved,
+            csvs: plan.spec.cluster_service_version_names.iter().cloned().collect(),
+            packages: status.map(packages).unwrap_or_default(),
+            owners: owners.collect(),
+            is_empty: status.is_none_or(|it| it.plan.is_empty() && it.bundle_lookups.is_empty()),
+            failure: failure.map(|it| (it.reason.clone(), it.message.clone())),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
+    }
+
+    /// Whether it is being carried out.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.is_empty && !self.has_ended() && (self.approved || self.phase == InstallPlanPhase::Installing)
+    }
+
+    /// Whether it can still be given up.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.has_ended() && !self.is_running()
+    }
+}
+
+/// By the properties of the ClusterServiceVersions, or of the bundles that were looked up.
+fn packages(status: &InstallPlanStatus) -> BTreeMap<String, String> {
+    let of_text = |text: &str, name: &str| {
+        let properties = installed::properties(text).ok()?;
+        let package = installed::package(&properties);
+        (!package.is_empty()).then(|| (package.to_owned(), name.to_owned()))
+    };
+    let of_step = |manifest: &str, name: &str| {
+        let object: Value = serde_json::from_str(manifest).ok()?;
+        of_text(object.pointer("/metadata/annotations")?.get(annotation::PROPERTIES)?.as_str()?, name)
+    };
+    let steps = status.plan.iter().filter(|step| (step.resource.group.as_str(), step.resource.kind.as_str()) == CSV);
+    let of_steps = steps.filter_map(|step| of_step(&step.resource.manifest, &step.resource.name));
+    let of_lookups = status.bundle_lookups.iter().filter_map(|it| of_text(&it.properties, &it.identifier));
+    of_lookups.chain(of_steps).collect()
+}
+
+/// A plan that is to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPlan {
+    pub namespace: String,
+    /// It exists under this name, and only its status is to be written.
+    pub begun: Option<String>,
+    pub generation: i64,
+    pub approval: Approval,
+    pub owners: Vec<Arc<Subscription>>,
+    pub account: Option<ObjectReference>,
+    pub bundles: Vec<(New, Arc<Bundle>)>,
+}
+
+impl NewPlan {
+    /// The same for the same plan, so that it is never made twice.
+    pub(crate) fn name(&self) -> String {
+        if let Some(name) = &self.begun {
+            return name.clone();
+        }
+        let mut hash = Sha256::new();
+        hash.update(self.generation.to_be_bytes());
+        let owners = self.owners.iter().filter_map(|it| it.metadata.uid.as_deref());
+        for text in self.csvs().chain(owners) {
+            hash.update(text);
+            hash.update([0]);
+        }
+        const SIGNS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz245678901236";
+        let sign = |byte: &u8| SIGNS.get(usize::from(byte % 32)).map(|sign| char::from(*sign));
+        let end: String = hash.finalize().iter().take(LENGTH).filter_map(sign).collect();
+        format!("{PREFIX}{end}")
+    }
+
+    pub(crate) fn csvs(&self) -> impl Iterator<Item = &str> {
+        self.bundles.iter().map(|(new, _)| new.name.as_str())
+    }
+
+    /// As it is created, and as its status is written after that.
+    pub(crate) fn object(&self) -> Result<(InstallPlan, InstallPlanStatus), StepError> {
+        let mut plan = InstallPlan::new(
+            &self.name(),
+            InstallPlanSpec {
+                cluster_service_version_names: self.csvs().map(ToOwned::to_owned).collect(),
+                approval: self.approval.clone(),
+                approved: self.approval != Approval::Manual,
+                generation: Some(self.generation),
+                ..InstallPlanSpec::default()
+            },
+        );
+        plan.metadata.namespace = Some(self.namespace.clone());
+        plan.metadata.owner_references = Some(self.owners.iter().map(|it| owner(it)).collect());
+        plan.metadata.labels = Some(BTreeMap::from([(keys::label::MANAGED.to_owned(), "true".to_owned())]));
+        let mut all = Vec::new();
+        for (new, bundle) in &self.bundles {
+            let chosen = Chosen {
+                bundle,
+                namespace: &self.namespace,
+                replaces: &new.replaces,
+                catalog: (&new.catalog.0, &new.catalog.1),
+                properties: &new.properties,
+            };
+            let mut steps = steps::of_bundle(&chosen)?;
+            if new.subscriptions.is_empty() {
+                steps.push(steps::subscription(&chosen, &new.package, &new.channel));
+            }
+            all.push(steps);
+        }
+        let catalogs: BTreeSet<&str> = self.bundles.iter().map(|(new, _)| new.catalog.1.as_str()).collect();
+        let phase = match self.approval {
+            Approval::Manual => InstallPlanPhase::RequiresApproval,
+            _ => InstallPlanPhase::Installing,
+        };
+        let status = InstallPlanStatus {
+            phase,
+            catalog_sources: catalogs.into_iter().map(ToOwned::to_owned).collect(),
+            plan: ordered(all),
+            bundle_lookups: self.bundles.iter().filter_map(|(new, _)| lookup(new)).collect(),
+            attenuated_service_account_ref: self.account.clone(),
+            ..InstallPlanStatus::default()
+        };
+        Ok((plan, status))
+    }
+}
+
+/// The record of a bundle that was fetched.
+fn lookup(new: &New) -> Option<BundleLookup> {
+    (!new.image.is_empty()).then(|| BundleLookup {
+        path: new.image.clone(),
+        identifier: new.name.clone(),
+        replaces: new.replaces.clone(),
+        catalog_source_ref: ObjectReference {
+            namespace: Some(new.catalog.0.clone()),
+            name: Some(new.catalog.1.clone()),
+            ..ObjectReference::default()
+        },
+        conditions: Vec::new(),
+        properties: properties_annotation(&new.properties),
+    })
+}
+
+fn owner(subscription: &Subscription) -> OwnerReference {
+    OwnerReference {
+        api_version: API_VERSION.to_owned(),
+        kind: "Subscription".to_owned(),
+        name: subscription.metadata.name.clone().unwrap_or_default(),
+        uid: subscription.metadata.uid.clone().unwrap_or_default(),
+        block_owner_deletion: Some(false),
+        controller: Some(false),
+    }
+}

@@ -1,0 +1,158 @@
+//! Which plans are made, and which are given up.
+
+use super::*;
+use crate::olm::api::install_plan::Step;
+
+fn complete(csv: &str) -> Plan {
+    plan(1, csv, InstallPlanPhase::Complete)
+}
+
+#[test]
+fn head_of_the_channel_is_planned_once() {
+    assert_eq!(Case::of(&["a"]).planned(), Some(vec!["a.v2".to_owned()]));
+    for phase in [InstallPlanPhase::RequiresApproval, InstallPlanPhase::Installing, InstallPlanPhase::Failed] {
+        let case = Case::of(&["a"]).with_plan(plan(1, "a.v2", phase.clone()));
+        assert_eq!(case.planned(), None, "{phase:?}");
+        assert!(case.decide().superseded.is_empty(), "{phase:?}");
+    }
+    let installed = Case::of(&["a"]).with_plan(complete("a.v2")).with_csv(csv("a.v2", Phase::Succeeded));
+    assert_eq!(installed.planned(), None);
+}
+
+#[test]
+fn update_is_planned_once_what_is_installed_is_ready() {
+    let case = |phase| Case::of(&["a"]).with_plan(complete("a.v1")).with_csv(csv("a.v1", phase));
+    assert_eq!(case(Phase::Succeeded).planned(), Some(vec!["a.v2".to_owned()]));
+    for phase in [Phase::None, Phase::Pending, Phase::InstallReady, Phase::Installing] {
+        assert_eq!(case(phase.clone()).planned(), None, "{phase:?}");
+    }
+    let replaced = |phase| {
+        case(Phase::Replacing)
+            .with_plan(plan(2, "a.v2", InstallPlanPhase::Complete))
+            .with_csv(replacing("a.v2", phase, "a.v1"))
+    };
+    for phase in [Phase::Pending, Phase::Installing, Phase::Succeeded] {
+        let case = replaced(phase.clone());
+        assert_eq!((case.planned(), case.said(condition::RESOLUTION_FAILED)), (None, None), "{phase:?}");
+    }
+}
+
+#[test]
+fn version_that_failed_holds_its_successors_unless_failing_forward_is_asked_for() {
+    let case = || {
+        Case::of(&["a"])
+            .with_plan(plan(2, "a.v1", InstallPlanPhase::Complete))
+            .with_csv(csv("a.v0", Phase::Replacing))
+            .with_csv(replacing("a.v1", Phase::Failed, "a.v0"))
+    };
+    let (_, message) = case().said(condition::RESOLUTION_FAILED).unwrap();
+    assert!(message.contains("clusterserviceversion a.v0 exists and is not referenced by a subscription"), "{message}");
+    assert!(message.contains("sub-a"), "{message}");
+    let forward = |mut case: Case| {
+        case.groups = vec![Arc::new(Group { fail_forward: true, ..Group::default() })];
+        case
+    };
+    assert_eq!(forward(case()).planned(), Some(vec!["a.v2".to_owned()]));
+    let mut wrong = forward(case());
+    wrong.csvs[0] = Arc::new(csv("a.v0", Phase::Succeeded));
+    let said = wrong.said(condition::RESOLUTION_FAILED).unwrap();
+    assert_eq!(
+        said,
+        (
+            reason::ERROR_PREVENTED_RESOLUTION.to_owned(),
+            "csv ns/a.v0 in phase Succeeded instead of Replacing".to_owned()
+        )
+    );
+}
+
+#[test]
+fn version_that_was_deleted_comes_back() {
+    let case = Case::of(&["a"]).with_plan(complete("a.v2"));
+    assert_eq!(case.planned(), Some(vec!["a.v2".to_owned()]));
+    let going = case.with_csv(Csv { is_deleted: true, ..csv("a.v2", Phase::Succeeded) });
+    assert_eq!(going.planned(), None, "it has to be gone first");
+}
+
+#[test]
+fn newer_answer_takes_the_place_of_a_plan_that_nobody_has_approved() {
+    let superseded =
+        |case: &Case| -> Vec<String> { case.decide().superseded.iter().map(|plan| plan.name.clone()).collect() };
+    let open = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::RequiresApproval));
+    assert_eq!(
+        (superseded(&open), open.planned()),
+        (vec!["install-1".to_owned()], None),
+        "one can be approved at any time"
+    );
+    let waits = Case { unpacked: Unpacked::Pending(String::new()), ..open };
+    assert_eq!(superseded(&waits), [""; 0], "the new one cannot be made yet");
+    let running = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::Installing));
+    assert_eq!((superseded(&running), running.planned()), (vec![], None));
+    let failed = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::Failed));
+    assert_eq!((superseded(&failed), failed.planned()), (vec![], Some(vec!["a.v2".to_owned()])));
+    let foreign = Plan { owners: BTreeSet::new(), ..plan(1, "a.v1", InstallPlanPhase::RequiresApproval) };
+    let foreign = Case::of(&["a"]).with_plan(foreign);
+    assert_eq!(
+        (superseded(&foreign), foreign.planned()),
+        (vec![], Some(vec!["a.v2".to_owned()])),
+        "it is of somebody else"
+    );
+}
+
+#[test]
+fn version_that_was_asked_for_by_name_is_not_superseded() {
+    let pinned = |csv: &str| {
+        let case = Case::of(&["a"]).with_plan(plan(1, csv, InstallPlanPhase::RequiresApproval));
+        case.change(0, |it| it.spec.starting_csv = "a.v1".to_owned())
+    };
+    let case = pinned("a.v1");
+    assert_eq!((case.planned(), case.decide().superseded.len()), (None, 0));
+    assert_eq!(pinned("a.v2").decide().superseded.len(), 1, "it is another one");
+}
+
+#[test]
+fn plan_has_generation_approval_and_owners_of_the_namespace() {
+    let case = Case::of(&["a", "b"]).with_plan(plan(7, "x.v1", InstallPlanPhase::Complete));
+    let case = case.change(1, |it| it.spec.install_plan_approval = Some(Approval::Manual));
+    let new = case.decide().create.unwrap();
+    let (plan, status) = new.object().unwrap();
+    assert_eq!((plan.spec.generation, plan.spec.approved, &plan.spec.approval), (Some(8), false, &Approval::Manual));
+    assert_eq!(plan.spec.cluster_service_version_names, ["a.v2", "b.v1", "c.v1"]);
+    assert_eq!(status.phase, InstallPlanPhase::RequiresApproval);
+    let owners: Vec<String> = plan.metadata.owner_references.iter().flatten().map(|it| it.uid.clone()).collect();
+    assert_eq!(owners, ["uid-a", "uid-b"]);
+    assert!(plan.metadata.name.as_deref().unwrap().starts_with("install-"));
+    assert_eq!(case.decide().create.unwrap().name(), new.name(), "whoever tries again makes the same one");
+    let automatic = Case::of(&["a"]).decide().create.unwrap().object().unwrap();
+    assert_eq!((automatic.0.spec.approved, automatic.1.phase), (true, InstallPlanPhase::Installing));
+}
+
+#[test]
+fn bundle_that_only_others_depend_on_gets_a_subscription() {
+    let (_, status) = Case::of(&["b"]).decide().create.unwrap().object().unwrap();
+    let kinds: Vec<(&str, &str)> =
+        status.plan.iter().map(|step: &Step| (step.resource.kind.as_str(), step.resource.name.as_str())).collect();
+    assert!(kinds.contains(&("Subscription", "c-stable-main-ns")), "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|(kind, _)| *kind == "Subscription").count(), 1);
+    let lookups: Vec<&str> = status.bundle_lookups.iter().map(|it| it.identifier.as_str()).collect();
+    assert_eq!(lookups, ["b.v1", "c.v1"]);
+}
+
+#[test]
+fn no_plan_is_made_while_one_bundle_is_missing() {
+    let pending = Case { unpacked: Unpacked::Pending("it is fetched".to_owned()), ..Case::of(&["a"]) };
+    let said = pending.said(condition::BUNDLE_UNPACKING);
+    assert_eq!(said, Some((reason::UNPACKING_IN_PROGRESS.to_owned(), "it is fetched".to_owned())));
+    assert_eq!(pending.planned(), None);
+    for (of_content, expected) in [(false, reason::BUNDLE_UNPACK_FAILED), (true, reason::ERROR_PREVENTED_UNPACKING)] {
+        let failed = Case { unpacked: Unpacked::Failed { cause: "no".to_owned(), of_content }, ..Case::of(&["a"]) };
+        assert_eq!(failed.said(condition::BUNDLE_UNPACK_FAILED), Some((expected.to_owned(), "no".to_owned())));
+        assert_eq!((failed.said(condition::BUNDLE_UNPACKING), failed.planned()), (None, None));
+    }
+}
+
+#[test]
+fn plan_whose_steps_were_not_written_is_completed() {
+    let begun = Plan { is_empty: true, phase: InstallPlanPhase::None, ..plan(4, "a.v2", InstallPlanPhase::None) };
+    let new = Case::of(&["a"]).with_plan(begun).decide().create.unwrap();
+    assert_eq!((new.name().as_str(), new.generation), ("install-4", 4));
+}

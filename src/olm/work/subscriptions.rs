@@ -1,0 +1,164 @@
+//! The controller of Subscriptions: looks at what each namespace asks for, finds what is to be installed, fetches it, and makes an
+//! InstallPlan of it. Only the holder of the lease runs it to an effect.
+
+mod live;
+mod perform;
+mod resolving;
+mod unpack;
+mod views;
+
+use super::catalogs::{Known, Outputs};
+use crate::cluster::writer::Writer;
+use crate::cluster::{Clients, Objects};
+use crate::olm::net::store::Store;
+use crate::olm::resolve::answer::New;
+use crate::olm::resolve::rule::ClusterVersions;
+use crate::olm::subscription::{Decision, Facts, Gate};
+use jiff::Timestamp;
+use live::{All, Live};
+use perform::{Key, create, give_up, write_status};
+use resolving::Resolving;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use unpack::Unpacker;
+
+/// How long no other plan is made in a namespace, so that the first one is seen.
+const PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The release of this process, which rules of constraints can ask for.
+    pub version: String,
+    /// Catalogs of this namespace are visible in all of them.
+    pub global_namespace: String,
+}
+
+pub(crate) struct SubscriptionController {
+    settings: Settings,
+    objects: Objects,
+    changed: Arc<Notify>,
+    leading: watch::Receiver<bool>,
+    live: Live,
+    known: watch::Receiver<Arc<Known>>,
+    writer: Arc<Writer<Key>>,
+    resolving: BTreeMap<String, Resolving>,
+    lanes: resolving::Lanes,
+    unpacker: Unpacker,
+}
+
+impl SubscriptionController {
+    /// `objects` writes while the lease is held. `leading` says whether it is. `outputs`: of the controller of catalogs.
+    pub(crate) fn new(
+        settings: Settings,
+        clients: &Clients,
+        objects: Objects,
+        leading: watch::Receiver<bool>,
+        outputs: &Outputs,
+        store: Arc<Store>,
+        stop: &CancellationToken,
+    ) -> SubscriptionController {
+        let changed = Arc::new(Notify::new());
+        SubscriptionController {
+            settings,
+            objects,
+            leading,
+            live: Live::start(clients, &changed, stop),
+            known: outputs.known.clone(),
+            writer: Writer::new(changed.clone()),
+            resolving: BTreeMap::new(),
+            lanes: resolving::Lanes::new(changed.clone()),
+            unpacker: Unpacker::new(store, changed.clone(), stop.clone()),
+            changed,
+        }
+    }
+
+    /// Runs until `stop`.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let leading = *self.leading.borrow_and_update();
+            let known = self.known.borrow_and_update().clone();
+            let deadline = if leading { self.turn(&known, Timestamp::now()) } else { None };
+            let pause = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.changed.notified() => {}
+                () = pause => {}
+                Ok(()) = self.known.changed() => {}
+                Ok(()) = self.leading.changed() => {}
+            }
+        }
+        self.writer.end().await;
+    }
+
+    /// Does what is due, and returns when something is although nothing has changed.
+    fn turn(&mut self, known: &Arc<Known>, now: Timestamp) -> Option<Instant> {
+        let at = Instant::now();
+        let (Some(all), Some(catalogs)) = (self.live.all(), known.catalogs.as_ref()) else { return None };
+        self.resolving.retain(|namespace, _| all.subscriptions.contains_key(namespace));
+        let mut wanted = Vec::new();
+        for namespace in all.subscriptions.keys() {
+            let facts = facts(namespace, &all, catalogs, &self.settings);
+            let gate = facts.gate();
+            let resolving = self.resolving.entry(namespace.clone()).or_default();
+            let cluster =
+                ClusterVersions { kubernetes: known.kubernetes.clone(), release: self.settings.version.clone() };
+            let found = match &gate {
+                Gate::Open(inputs) => resolving.answer(inputs, cluster, &self.lanes),
+                Gate::Closed(_) | Gate::Waiting => None,
+            };
+            let unpacker = &self.unpacker;
+            let decision = facts.decide(&gate, found.as_deref(), &|new| unpacker.look(new), now);
+            self.perform(&facts, decision, &mut wanted, at);
+        }
+        let next = self.unpacker.want(&wanted, known);
+        next.into_iter().chain(self.writer.next()).min()
+    }
+
+    fn perform(&self, facts: &Facts<'_>, decision: Decision, wanted: &mut Vec<New>, at: Instant) {
+        let Decision { statuses, wanted: bundles, create: new, superseded } = decision;
+        wanted.extend(bundles);
+        let namespace = facts.namespace.to_owned();
+        for (place, status) in statuses {
+            let Some(subscription) = facts.subscriptions.get(place).cloned() else { continue };
+            let key = Key::Subscription(namespace.clone(), subscription.metadata.name.clone().unwrap_or_default());
+            let write = write_status(self.objects.clone(), self.live.clone(), subscription, status);
+            self.writer.begin(key, at, Duration::ZERO, write);
+        }
+        for plan in superseded {
+            let key = Key::Plan(namespace.clone(), plan.name.clone());
+            self.writer.begin(key, at, PAUSE, give_up(self.objects.clone(), namespace.clone(), plan));
+        }
+        if let Some(new) = new {
+            let write = create(self.objects.clone(), self.live.clone(), new);
+            self.writer.begin(Key::NewPlan(namespace), at, PAUSE, write);
+        }
+    }
+}
+
+fn facts<'a>(
+    namespace: &'a str,
+    all: &'a All,
+    catalogs: &'a BTreeMap<(String, String), crate::olm::subscription::Visible>,
+    settings: &'a Settings,
+) -> Facts<'a> {
+    fn of<'a, T>(all: &'a BTreeMap<String, Vec<Arc<T>>>, namespace: &str) -> &'a [Arc<T>] {
+        all.get(namespace).map(Vec::as_slice).unwrap_or_default()
+    }
+    Facts {
+        namespace,
+        subscriptions: of(&all.subscriptions, namespace),
+        csvs: of(&all.csvs, namespace),
+        groups: of(&all.groups, namespace),
+        plans: of(&all.plans, namespace),
+        catalogs,
+        global: &settings.global_namespace,
+    }
+}

@@ -1,0 +1,88 @@
+//! Writes what was decided for Subscriptions.
+
+use super::live::{Live, csv_kind, plan_kind, subscription_kind};
+use crate::cluster::{ApiError, Cause, Objects};
+use crate::olm::api::install_plan::InstallPlan;
+use crate::olm::api::subscription::{Subscription, SubscriptionStatus};
+use crate::olm::subscription::plan::{NewPlan, Plan};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is written, one at a time for each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Subscription(String, String),
+    /// The plan that is to be made in a namespace.
+    NewPlan(String),
+    Plan(String, String),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Subscription(namespace, name) => write!(f, "Subscription {namespace}/{name}"),
+            Key::NewPlan(namespace) => write!(f, "new InstallPlan of namespace {namespace}"),
+            Key::Plan(namespace, name) => write!(f, "InstallPlan {namespace}/{name}"),
+        }
+    }
+}
+
+fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
+    serde_json::from_value(answer).ok()
+}
+
+pub(super) async fn write_status(
+    objects: Objects,
+    live: Live,
+    subscription: Arc<Subscription>,
+    status: SubscriptionStatus,
+) -> Result<(), ApiError> {
+    let mut object = (*subscription).clone();
+    object.status = Some(status);
+    let metadata = &object.metadata;
+    let [namespace, name] = [&metadata.namespace, &metadata.name].map(|it| it.clone().unwrap_or_default());
+    let written = objects.replace_status(&subscription_kind(), &namespace, &name, &json!(object)).await?;
+    of_answer(written).into_iter().for_each(|written| live.subscriptions.on_written(written));
+    Ok(())
+}
+
+/// Creates the plan, and then writes its steps. If one of its ClusterServiceVersions exists, the watch has not told of it yet, and there
+/// is nothing to do.
+pub(super) async fn create(objects: Objects, live: Live, new: NewPlan) -> Result<(), ApiError> {
+    let namespace = new.namespace.clone();
+    for name in new.csvs() {
+        if let Some(known) = objects.get(&csv_kind(), &namespace, name).await? {
+            of_answer(known).into_iter().for_each(|known| live.csvs.on_written(known));
+            return Ok(());
+        }
+    }
+    let refused = |error: &dyn fmt::Display| ApiError {
+        attempt: format!("make the steps of InstallPlan {}/{}", namespace, new.name()),
+        cause: Cause::Server { code: 422, reason: "Invalid".to_owned(), message: error.to_string() },
+    };
+    let (plan, status) = new.object().map_err(|error| refused(&error))?;
+    let name = new.name();
+    let created = match objects.create(&plan_kind(), &namespace, &json!(plan)).await {
+        Ok(created) => Some(created),
+        // It is ours, and was made before its steps could be written.
+        Err(error) if error.is_already_exists() => objects.get(&plan_kind(), &namespace, &name).await?,
+        Err(error) => return Err(error),
+    };
+    let Some(mut created) = created.and_then(of_answer::<InstallPlan>) else { return Ok(()) };
+    if created.status.as_ref().is_some_and(|status| !status.plan.is_empty()) {
+        live.plans.on_written(created);
+        return Ok(());
+    }
+    created.status = Some(status);
+    let written = objects.replace_status(&plan_kind(), &namespace, &name, &json!(created)).await?;
+    of_answer(written).into_iter().for_each(|written| live.plans.on_written(written));
+    Ok(())
+}
+
+/// Deletes a plan, unless somebody has approved or changed it since.
+pub(super) async fn give_up(objects: Objects, namespace: String, plan: Arc<Plan>) -> Result<(), ApiError> {
+    tracing::info!(namespace, plan = plan.name, "an InstallPlan that nobody has approved is superseded");
+    objects.delete_version(&plan_kind(), &namespace, &plan.name, (&plan.uid, &plan.resource_version)).await.map(drop)
+}
