@@ -5,6 +5,7 @@ mod disturbed;
 mod groups;
 mod installed;
 mod required;
+mod sample;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
