@@ -62,11 +62,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let reader = Objects::reader(clients.call.clone());
     let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let result = LeaderResult {
-        plural: "clusteroperators",
-        name: cluster_operator::CATALOG.to_owned(),
-        list: "/status/conditions",
-    };
+    let name = cluster_operator::CATALOG.to_owned();
+    let result = LeaderResult { plural: "clusteroperators", name, list: "/status/conditions" };
     let lease = (settings.namespace.as_str(), LEASE);
     let (election, objects) = candidate(&clients, MANAGER, lease, result, &settings.lease, times);
     let (version, image) = (&settings.release_version, &settings.image);
