@@ -31,6 +31,9 @@ fn manifests(bundle: &str) -> (Value, Value) {
         }
     }
     csv["metadata"]["namespace"] = json!(SHOP);
+    // So that its pods are scheduled to a node that kwok plays.
+    csv.pointer_mut("/spec/install/spec/deployments/0/spec/template/spec").unwrap()["tolerations"] =
+        json!([{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]);
     (csv, definition)
 }
 
