@@ -138,18 +138,18 @@ fn phase(csv: &ClusterServiceVersion) -> Phase {
 }
 
 /// How its Deployments are, the worst that is to be said of them, and what has to be written.
-fn look(facts: &Facts<'_>, strategy: &StrategyDetails) -> (Option<Health>, Vec<Write>) {
-    let (mut worst, mut writes) = (None, Vec::new());
+fn look(facts: &Facts<'_>, strategy: &StrategyDetails) -> (Health, Vec<Write>) {
+    let (mut worst, mut writes) = (Health::Ready, Vec::new());
     for entry in &strategy.deployments {
         let (health, write) = deployment::look(facts.csv, entry, facts.deployments.get(&entry.name));
         writes.extend(write);
-        if worst.as_ref().is_none_or(|worst| rank(&health) > rank(worst)) {
-            worst = Some(health);
+        if rank(&health) > rank(&worst) {
+            worst = health;
         }
     }
     let all = facts.deployments.iter();
     writes.extend(deployment::leftovers(facts.csv, &strategy.deployments, all));
-    (worst.filter(|health| *health != Health::Ready), writes)
+    (worst, writes)
 }
 
 /// What can be repaired is told first.
@@ -176,7 +176,7 @@ fn component_failed(error: &str) -> State {
 /// The Deployments are written; once they are, it is waited for them.
 fn install(facts: &Facts<'_>, strategy: &StrategyDetails) -> Turn {
     let (worst, writes) = look(facts, strategy);
-    if let Some(Health::Refused(error)) = worst {
+    if let Health::Refused(error) = worst {
         return Turn::to(component_failed(&error));
     }
     if let Some(error) = failure(facts, &writes) {
@@ -213,14 +213,15 @@ fn installing(
     let (worst, writes) = look(facts, strategy);
     let what = match worst {
         // What it does not want any more is deleted there.
-        None if !writes.is_empty() => return Turn::to(reinstall("a deployment is left over", reason::WAITING)),
-        None => return Turn::to(installed()),
-        Some(Health::Drifted(what)) => return Turn::to(reinstall(&what, reason::WAITING)),
-        Some(Health::Failed(what) | Health::Refused(what)) => {
+        Health::Ready if !writes.is_empty() => {
+            return Turn::to(reinstall("a deployment is left over", reason::WAITING));
+        }
+        Health::Ready => return Turn::to(installed()),
+        Health::Drifted(what) => return Turn::to(reinstall(&what, reason::WAITING)),
+        Health::Failed(what) | Health::Refused(what) => {
             return Turn::to(check_failed(&format!("install failed: {what}")));
         }
-        Some(Health::Waiting(what) | Health::Missing(what)) => what,
-        Some(Health::Ready) => return Turn::to(installed()),
+        Health::Waiting(what) | Health::Missing(what) => what,
     };
     if now >= until {
         return Turn::to(check_failed("install timeout"));
@@ -251,16 +252,13 @@ fn succeeded(facts: &Facts<'_>) -> Turn {
         }
         let (worst, writes) = look(facts, strategy);
         match worst {
-            None if writes.is_empty() => Turn::default(),
-            None => Turn::to(reinstall("a deployment is left over", reason::COMPONENT_UNHEALTHY)),
-            Some(Health::Drifted(what)) => Turn::to(reinstall(&what, reason::WAITING)),
-            Some(Health::Failed(what) | Health::Refused(what)) => {
-                Turn::to(check_failed(&format!("install failed: {what}")))
-            }
-            Some(Health::Waiting(what) | Health::Missing(what)) => {
+            Health::Ready if writes.is_empty() => Turn::default(),
+            Health::Ready => Turn::to(reinstall("a deployment is left over", reason::COMPONENT_UNHEALTHY)),
+            Health::Drifted(what) => Turn::to(reinstall(&what, reason::WAITING)),
+            Health::Failed(what) | Health::Refused(what) => Turn::to(check_failed(&format!("install failed: {what}"))),
+            Health::Waiting(what) | Health::Missing(what) => {
                 Turn::to(State::failed(reason::COMPONENT_UNHEALTHY, format!("installing: {what}")))
             }
-            Some(Health::Ready) => Turn::default(),
         }
     })
 }
@@ -290,15 +288,14 @@ fn failed(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionSt
             return Turn { writes, state: error.map(|error| component_failed(&error)), ..Turn::default() };
         }
         match worst {
-            None if writes.is_empty() => Turn::to(installed()),
-            None => Turn::to(reinstall("a deployment is left over", reason::NEEDS_REINSTALL)),
-            Some(Health::Refused(error)) => Turn::to(component_failed(&error)),
-            Some(Health::Drifted(what)) => Turn::to(reinstall(&what, reason::NEEDS_REINSTALL)),
-            Some(Health::Failed(what)) => Turn::to(check_failed(&format!("install failed: {what}"))),
-            Some(Health::Waiting(what) | Health::Missing(what)) => {
+            Health::Ready if writes.is_empty() => Turn::to(installed()),
+            Health::Ready => Turn::to(reinstall("a deployment is left over", reason::NEEDS_REINSTALL)),
+            Health::Refused(error) => Turn::to(component_failed(&error)),
+            Health::Drifted(what) => Turn::to(reinstall(&what, reason::NEEDS_REINSTALL)),
+            Health::Failed(what) => Turn::to(check_failed(&format!("install failed: {what}"))),
+            Health::Waiting(what) | Health::Missing(what) => {
                 Turn::to(State::pending(reason::NEEDS_REINSTALL, format!("installing: {what}")))
             }
-            Some(Health::Ready) => Turn::to(installed()),
         }
     })
 }
