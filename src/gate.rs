@@ -144,6 +144,12 @@ pub(crate) fn observe_json(id: &ObjectId, live: &str) -> Option<Observed> {
     observed(id).then(|| Observed::read(live.as_bytes()).unwrap_or_default())
 }
 
+/// Whether the Deployment of an operator is ready, which is less than for a component of a release: it is available with pods of its
+/// last template. While a node is drained, some of its replicas may be missing.
+pub(crate) fn judge_operator(desired: &Observed, live: Option<&Observed>) -> Verdict {
+    workload::operator(desired, live)
+}
+
 /// Evaluates the gate of a manifest. `live` is the latest known state of its object.
 pub(crate) fn judge(desired: &Observed, live: Option<&Observed>) -> Verdict {
     match row(desired.group(), desired.kind()) {

@@ -15,6 +15,7 @@ pub(crate) mod lint;
 pub(crate) mod metrics;
 pub(crate) mod names;
 pub(crate) mod net;
+pub(crate) mod operator;
 pub(crate) mod packages;
 pub(crate) mod permissions;
 pub(crate) mod planned;

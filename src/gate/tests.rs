@@ -193,6 +193,33 @@ fn deployment_conditions_and_generations() {
 }
 
 #[test]
+fn deployment_of_an_operator_is_ready_while_replicas_are_missing_and_fails_at_its_deadline() {
+    let available = ("Available", "True", "MinimumReplicasAvailable");
+    let late = ("Progressing", "False", "ProgressDeadlineExceeded");
+    let gone = ("Available", "False", "MinimumReplicasUnavailable");
+    for (observed, counts, pairs, expected) in [
+        // Desired, updated, all and available replicas.
+        (json!(3), [2, 2, 2, 1], vec![available], "ready"),
+        (json!(3), [0, 0, 0, 0], vec![available], "ready"),
+        (json!(3), [2, 2, 3, 2], vec![available], "waiting RollingOut"),
+        (json!(3), [2, 2, 2, 1], vec![gone], "waiting RollingOut"),
+        (json!(3), [2, 2, 2, 1], vec![], "waiting RollingOut"),
+        (json!(0), [2, 2, 2, 2], vec![available], "waiting NotObserved"),
+        (json!(3), [2, 2, 2, 1], vec![available, late], "failing NotProgressing"),
+        // Only that it has not begun: the deadline of an older generation says nothing.
+        (json!(0), [2, 2, 2, 1], vec![gone, late], "waiting NotObserved"),
+    ] {
+        let live = deployment(observed, counts, &pairs);
+        let verdict = match super::judge_operator(&Observed::of(&live), Some(&Observed::of(&live))) {
+            Verdict::Ready => "ready".to_owned(),
+            Verdict::Failing { reason, .. } => format!("failing {}", reason.as_str()),
+            Verdict::Waiting { reason, .. } => format!("waiting {}", reason.as_str()),
+        };
+        assert_eq!(verdict, expected, "{live}");
+    }
+}
+
+#[test]
 fn deployment_error_names_object_and_cause() {
     let desired = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"}});
     let stuck = ("Progressing", "False", "ProgressDeadlineExceeded");

@@ -19,6 +19,25 @@ pub(crate) fn deployment(desired: &Observed, live: Option<&Observed>) -> Verdict
     rolled_out(desired, live, deployment_failure, rollout)
 }
 
+/// A Deployment of an operator: it is available, and no pods of an older template are left. How many replicas it has does not count.
+pub(crate) fn operator(desired: &Observed, live: Option<&Observed>) -> Verdict {
+    let failure = |desired: &Observed, live: &Observed| {
+        let stopped = live.condition("Progressing").filter(|it| it.reason == "ProgressDeadlineExceeded")?;
+        let message = format!("{} made no progress within its deadline: {}", desired.id(), stopped.text());
+        Some(Verdict::failing(Reason::NotProgressing, &message, Some(stopped.into())))
+    };
+    let rollout = |live: &Observed| {
+        let (total, updated) = (number(&live.status.replicas), number(&live.status.updated_replicas));
+        let available = live.condition("Available");
+        match total.saturating_sub(updated) {
+            old @ 1.. => Some(format!("{old} pods of the former version are left")),
+            _ if Condition::is(available, "True") => None,
+            _ => Some(available.map_or_else(|| "it does not say that it is available".to_owned(), |it| it.text())),
+        }
+    };
+    rolled_out(desired, live, failure, rollout)
+}
+
 pub(crate) fn awaits_deployment(desired: &Observed) -> String {
     let replicas = desired.spec.replicas.as_i64().unwrap_or(1);
     format!("to be rolled out: {replicas} replicas updated and available, no old ones left")

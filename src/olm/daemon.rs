@@ -12,7 +12,9 @@ use crate::olm::certificate::Stored;
 use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
 use crate::olm::work::certificate::{self, Identity};
+use crate::olm::work::operators::{OperatorController, OperatorFigures};
 use crate::olm::work::subscriptions::SubscriptionController;
+use crate::process::events::Events;
 use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
 use crate::process::settings::{SettingsError, address};
@@ -22,6 +24,7 @@ use settings::Loop;
 pub(crate) use settings::Settings;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +47,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let servers = Servers::of(&settings)?;
     settings.tell_what_has_no_meaning();
     let clients = Arc::new(Clients::connect(settings.kubeconfig.as_deref()).await?);
-    let (heartbeat, figures) = (Arc::new(Heartbeat::default()), Arc::new(Figures::new(clients.requests.clone())));
+    let (heartbeat, operators) = (Arc::new(Heartbeat::default()), Arc::new(OperatorFigures::default()));
+    let figures = Arc::new(Figures::new(clients.requests.clone(), operators.clone()));
     let readiness = Arc::new(OnceLock::new());
     if let Some(listen) = listen_health {
         let (asked, served) = (figures.clone(), readiness.clone());
@@ -59,11 +63,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let reader = Objects::reader(clients.call.clone());
     let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let result = LeaderResult {
-        plural: "clusteroperators",
-        name: cluster_operator::CATALOG.to_owned(),
-        list: "/status/conditions",
-    };
+    let name = cluster_operator::CATALOG.to_owned();
+    let result = LeaderResult { plural: "clusteroperators", name, list: "/status/conditions" };
     let lease = (settings.namespace.as_str(), LEASE);
     let (election, objects) = candidate(&clients, MANAGER, lease, result, &settings.lease, times);
     let (version, image) = (&settings.release_version, &settings.image);
@@ -98,11 +99,13 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let ended = CancellationToken::new();
     let (until, over) = (stop.clone(), ended.clone());
     let others = tokio::spawn(task::guarded("subscriptions", &stop, subscriptions.run(stop.clone())));
+    let operators =
+        look_after_operators(&clients, &objects, leading.subscribe(), (operators, &settings.namespace), &stop);
     let running = async move {
         // However it ends.
         let _over = over.drop_guard();
         controller.run(heartbeat, until).await;
-        let _ended = others.await;
+        let _ended = (others.await, operators.await);
     };
     let running = tokio::spawn(task::guarded("catalogs", &stop, running));
     let certificate = served.packages.as_ref().map(|packages| Certificate {
@@ -116,6 +119,19 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let _ended = running.await;
     served.ended().await;
     Ok(outcome?)
+}
+
+/// Runs the controller of operators until `stop`. `namespace`: of this process.
+fn look_after_operators(
+    clients: &Arc<Clients>,
+    objects: &Objects,
+    leading: watch::Receiver<bool>,
+    (figures, namespace): (Arc<OperatorFigures>, &str),
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let (events, _publishing) = Events::start(objects.client_for_writes(), LEASE, namespace, MANAGER, stop);
+    let controller = OperatorController::new(clients, objects.clone(), leading, events, figures, stop);
+    tokio::spawn(task::guarded("operators", stop, controller.run(stop.clone())))
 }
 
 /// Whether a client that the servers know can be answered.

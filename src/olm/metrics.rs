@@ -16,11 +16,26 @@ pub(crate) struct CatalogFigures {
     pub snapshots: u64,
 }
 
+/// A ClusterServiceVersion; no copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CsvFigures {
+    pub namespace: String,
+    pub name: String,
+    pub version: String,
+    pub succeeded: bool,
+    pub phase: String,
+    pub reason: String,
+}
+
 /// Everything that one scrape shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperatorsSnapshot {
     /// `None` before all CatalogSources are known.
     pub catalogs: Option<Vec<CatalogFigures>>,
+    /// `None` before all ClusterServiceVersions are known.
+    pub csvs: Option<Vec<CsvFigures>>,
+    /// How often one was replaced by another.
+    pub upgrades: u64,
     /// Objects that are left out because they do not have the form of their kind: kind, namespace and name.
     pub undecodable: Vec<(&'static str, String, String)>,
     /// Requests to the API server by verb and status code.
@@ -64,6 +79,7 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
             samples.add(&labels, counted(catalog.snapshots));
         }
     });
+    operators(&mut text, snapshot);
     let help = "1 for each object that is left out because it does not have the form of its kind.";
     text.gauge("olm_undecodable_object", help, |samples| {
         for (kind, namespace, name) in &snapshot.undecodable {
@@ -73,6 +89,41 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
     process::requests(&mut text, "olm_api_requests_total", &snapshot.requests);
     process::write(&mut text, &snapshot.process);
     text
+}
+
+fn operators(text: &mut Text, snapshot: &OperatorsSnapshot) {
+    let csvs = || snapshot.csvs.iter().flatten();
+    #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]
+    text.gauge("csv_count", "ClusterServiceVersions of the cluster, without copies.", |samples| {
+        if let Some(csvs) = &snapshot.csvs {
+            samples.add(&[], csvs.len() as f64);
+        }
+    });
+    text.gauge("csv_succeeded", "Whether a ClusterServiceVersion is in the phase Succeeded.", |samples| {
+        for csv in csvs() {
+            let labels = [("namespace", csv.namespace.as_str()), ("name", &csv.name), ("version", &csv.version)];
+            samples.add(&labels, f64::from(u8::from(csv.succeeded)));
+        }
+    });
+    text.gauge(
+        "csv_abnormal",
+        "1 for each ClusterServiceVersion that is in another phase than Succeeded.",
+        |samples| {
+            for csv in csvs().filter(|csv| !csv.succeeded) {
+                let labels = [
+                    ("namespace", csv.namespace.as_str()),
+                    ("name", &csv.name),
+                    ("version", &csv.version),
+                    ("phase", &csv.phase),
+                    ("reason", &csv.reason),
+                ];
+                samples.add(&labels, 1.0);
+            }
+        },
+    );
+    let help = "How often a ClusterServiceVersion was replaced by another since this process began.";
+    #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]
+    text.counter("csv_upgrade_count", help, |samples| samples.add(&[], snapshot.upgrades as f64));
 }
 
 #[cfg(test)]
@@ -104,6 +155,30 @@ mod tests {
         assert_eq!(samples(Some(vec![])), ["catalog_source_count 0"]);
         // A process that has only just begun knows nothing.
         assert_eq!(samples(None), [""; 0]);
+    }
+
+    #[test]
+    fn version_that_has_not_succeeded_has_a_series_with_its_phase_and_no_other() {
+        let csv = |name: &str, succeeded: bool, phase: &str, reason: &str| CsvFigures {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            succeeded,
+            phase: phase.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let csvs = vec![csv("a", true, "Succeeded", "InstallSucceeded"), csv("b", false, "Failed", "OwnerConflict")];
+        let text = text(&OperatorsSnapshot { csvs: Some(csvs), upgrades: 3, ..OperatorsSnapshot::default() });
+        let samples: Vec<&str> = text.lines().filter(|line| line.starts_with("csv_")).collect();
+        let labels = |name: &str| format!("namespace=\"shop\",name=\"{name}\",version=\"1.0.0\"");
+        let expected = [
+            "csv_count 2".to_owned(),
+            format!("csv_succeeded{{{}}} 1", labels("a")),
+            format!("csv_succeeded{{{}}} 0", labels("b")),
+            format!("csv_abnormal{{{},phase=\"Failed\",reason=\"OwnerConflict\"}} 1", labels("b")),
+            "csv_upgrade_count 3".to_owned(),
+        ];
+        assert_eq!(samples, expected);
     }
 
     #[test]

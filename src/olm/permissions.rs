@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The longest name of a generated role.
 const MAX_NAME: usize = 63;
 /// The account that every namespace has.
-const DEFAULT_ACCOUNT: &str = "default";
+pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const CSV: &str = "ClusterServiceVersion";
 
@@ -145,11 +145,19 @@ fn generated(base: &str, hash: &str) -> String {
 }
 
 /// SHA-224 of the JSON and what ends it, as a number of base 62.
-fn hash(value: &impl Serialize, end: &str) -> String {
-    // Go writes these three as escapes.
+pub(crate) fn hash(value: &impl Serialize, end: &str) -> String {
+    base_62(Sha224::digest(json(value) + end).as_slice())
+}
+
+/// A rule as text, in which others find it again.
+pub(crate) fn rule_text(rule: &PolicyRule) -> String {
+    json(&Rule::from(rule))
+}
+
+/// As Go writes it: three characters are escapes.
+fn json(value: &impl Serialize) -> String {
     let json = serde_json::to_string(value).unwrap_or_default();
-    let json = json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
-    base_62(Sha224::digest(json + end).as_slice())
+    json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
 fn base_62(bytes: &[u8]) -> String {

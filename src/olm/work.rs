@@ -2,5 +2,7 @@
 
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
+pub(crate) mod operators;
 pub(crate) mod packages;
 pub(crate) mod subscriptions;
+mod version;

@@ -81,6 +81,11 @@ impl Events {
             uid,
             ..ObjectReference::default()
         };
+        self.publish_about(notice, regarding);
+    }
+
+    /// Publishes a notice about any object. The event is in its namespace.
+    pub(crate) fn publish_about(&self, notice: Notice, regarding: ObjectReference) {
         if self.queue.try_send((notice, regarding)).is_err() {
             tracing::debug!("event dropped: too many are waiting");
         }

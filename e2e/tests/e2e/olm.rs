@@ -7,6 +7,7 @@ mod hub;
 mod kills;
 mod node;
 mod node_pods;
+mod operators;
 mod packages;
 mod pages;
 mod plain;

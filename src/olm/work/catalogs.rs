@@ -16,7 +16,6 @@ mod servers;
 mod services;
 mod settings;
 mod shared;
-mod version;
 mod views;
 mod watched;
 
@@ -32,6 +31,7 @@ use crate::olm::source::operators::Progress;
 use crate::olm::source::spec::{Sibling, service_name};
 use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, decide};
 use crate::olm::subscription::Visible;
+use crate::olm::work::version::ServerVersion;
 use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
@@ -53,7 +53,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use version::ServerVersion;
 use views::SourceView;
 use watched::{Name, Seen, Watched, What};
 

@@ -6,6 +6,7 @@ mod chaos;
 mod cluster;
 mod demo;
 mod fuzz;
+mod installed_operator;
 mod interrupt;
 mod node_commands;
 mod operator;
@@ -44,6 +45,9 @@ enum Command {
     Demo(demo::Demo),
     /// Feed everything that reads from outside with changed inputs.
     Fuzz(fuzz::Fuzz),
+    /// The operator of a sample package, as it runs in its pod.
+    #[command(hide = true)]
+    InstalledOperator(installed_operator::InstalledOperator),
     /// A sample component's operator, as it runs in its pod.
     #[command(hide = true)]
     Operator(operator::OperatorArgs),
@@ -79,6 +83,7 @@ async fn main() -> ExitCode {
         Command::Cluster(command) => cluster::run(command).await,
         Command::Demo(demo) => demo::run(demo).await,
         Command::Fuzz(fuzz) => fuzz::run(&fuzz),
+        Command::InstalledOperator(args) => installed_operator::run(args).await,
         Command::Operator(args) => operator::run(args).await,
         Command::Pause => pause::run().await,
         Command::Reach(reach) => reach::run(reach).await,

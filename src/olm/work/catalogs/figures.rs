@@ -5,9 +5,10 @@ use crate::cluster::requests::RequestCounts;
 use crate::olm::endpoints::Id;
 use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
 use crate::olm::source::health::health;
+use crate::olm::work::operators::OperatorFigures;
 use crate::serve::process;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A process is ready after that long whatever its catalogs do: a registry that sends one bit by bit would keep the replicas of the
@@ -21,6 +22,7 @@ pub(crate) struct Figures {
     snapshots: Mutex<BTreeMap<Id, u64>>,
     /// What was served before the process began that is not served yet; `None` before that is known, or once it is served.
     missing: Mutex<Missing>,
+    operators: Arc<OperatorFigures>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,8 +37,8 @@ enum Missing {
 }
 
 impl Figures {
-    pub(crate) fn new(requests: RequestCounts) -> Figures {
-        Figures { requests, live: OnceLock::new(), snapshots: Mutex::default(), missing: Mutex::default() }
+    pub(crate) fn new(requests: RequestCounts, operators: Arc<OperatorFigures>) -> Figures {
+        Figures { requests, live: OnceLock::new(), snapshots: Mutex::default(), missing: Mutex::default(), operators }
     }
 
     pub(super) fn show(&self, live: Live) {
@@ -91,20 +93,27 @@ impl Figures {
             figures.collect()
         });
         snapshot.undecodable = self.live.get().map(undecodable).unwrap_or_default();
+        let operators = self.operators.undecodable().into_iter().map(|(kind, name)| {
+            let (namespace, name) = place(&name);
+            (kind, namespace, name)
+        });
+        snapshot.undecodable.extend(operators);
+        (snapshot.csvs, snapshot.upgrades) = (self.operators.csvs(), self.operators.upgrades());
         text(&snapshot)
     }
 }
 
 /// Kind, namespace and name.
 fn undecodable(live: &Live) -> Vec<(&'static str, String, String)> {
-    let place = |name: &str| {
-        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-        (namespace.to_owned(), name.to_owned())
-    };
     let sources = live.sources.undecodable().into_keys().map(|name| ("CatalogSource", name));
     let maps = live.defaults.undecodable().into_keys().map(|name| ("ConfigMap", name));
     let all = sources.chain(maps).map(|(kind, name)| (kind, place(&name)));
     all.map(|(kind, (namespace, name))| (kind, namespace, name)).collect()
+}
+
+fn place(name: &str) -> (String, String) {
+    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+    (namespace.to_owned(), name.to_owned())
 }
 
 #[cfg(test)]
@@ -113,7 +122,7 @@ mod tests {
 
     #[test]
     fn process_is_ready_once_it_answers_for_what_was_served_before_and_stays_so() {
-        let figures = Figures::new(RequestCounts::default());
+        let figures = Figures::new(RequestCounts::default(), Arc::default());
         let id = |name: &str| ("olm".to_owned(), name.to_owned());
         assert!(figures.ready().unwrap_err().contains("not known yet"));
         let begun = Instant::now();
@@ -129,7 +138,7 @@ mod tests {
 
     #[test]
     fn process_does_not_wait_for_ever_for_a_catalog_that_does_not_come() {
-        let figures = Figures::new(RequestCounts::default());
+        let figures = Figures::new(RequestCounts::default(), Arc::default());
         let (id, begun) = (("shop".to_owned(), "slow".to_owned()), Instant::now());
         assert!(figures.ready_at(begun + PATIENCE).is_err(), "it does not know what there is");
         figures.wait_for(vec![id.clone()], begun);

@@ -1,0 +1,115 @@
+//! What is done for a ClusterServiceVersion: one step from phase to phase, by what the cluster has at that moment. Whatever happens
+//! in between, the next look begins with what there is then.
+
+mod chain;
+pub(crate) mod condition;
+pub(crate) mod deployment;
+pub(crate) mod group;
+mod identity;
+mod mode;
+mod phase;
+pub(crate) mod requirements;
+pub(crate) mod rights;
+mod state;
+
+use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, reason};
+use crate::olm::api::keys::CLEANUP_FINALIZER;
+use crate::olm::api::operator_condition::OperatorCondition;
+use crate::olm::api::operator_group::OperatorGroup;
+use deployment::Live;
+use jiff::Timestamp;
+use phase::Turn;
+use requirements::World;
+use serde_json::{Value, json};
+pub(crate) use state::State;
+use std::collections::BTreeMap;
+
+/// An OperatorGroup, and the namespaces that it selects.
+#[derive(Clone, Debug)]
+pub(crate) struct Group<'a> {
+    pub object: &'a OperatorGroup,
+    pub targets: Vec<String>,
+}
+
+/// What a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    pub csv: &'a ClusterServiceVersion,
+    /// All of its namespace by name, itself among them; without copies.
+    pub siblings: &'a BTreeMap<&'a str, &'a ClusterServiceVersion>,
+    /// Those of its namespace.
+    pub groups: &'a [Group<'a>],
+    pub world: &'a World<'a>,
+    /// Those of its namespace by name.
+    pub deployments: &'a BTreeMap<String, Live>,
+    /// Those of its namespace by name.
+    pub conditions: &'a BTreeMap<&'a str, &'a OperatorCondition>,
+    /// Why Deployments of its namespace cannot be written, by name.
+    pub failing: &'a BTreeMap<String, String>,
+    /// Objects without a namespace that belong to it and are not deleted yet.
+    pub has_cluster_objects: bool,
+}
+
+/// What is done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Decision {
+    /// A merge patch of the object: what comes before all else, so that the rest is decided by what it has then.
+    pub patch: Option<Value>,
+    /// What it is from now on, and the status that says so.
+    pub status: Option<(Option<State>, Box<ClusterServiceVersionStatus>)>,
+    pub deployments: Vec<deployment::Write>,
+    /// The object itself is deleted.
+    pub delete: bool,
+    /// Objects without a namespace that belong to it are deleted.
+    pub clean_up: bool,
+    /// Another one takes its place from now on.
+    pub is_replaced: bool,
+    /// When to look again although nothing has changed.
+    pub next: Option<Timestamp>,
+}
+
+/// Decides for one ClusterServiceVersion.
+pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
+    let csv = facts.csv;
+    let before = csv.status.clone().unwrap_or_default();
+    if csv.metadata.deletion_timestamp.is_some() {
+        return end(facts);
+    }
+    if before.reason == reason::COMPONENT_FAILED_NO_RETRY {
+        return Decision::default();
+    }
+    if let Some(patch) = identity::patch(csv, facts.groups) {
+        return Decision { patch: Some(patch), ..Decision::default() };
+    }
+    let turn = match identity::check(csv, facts.groups) {
+        Err(state) => Turn::to(state),
+        Ok(group) => phase::turn(facts, group, &before, now),
+    };
+    let Turn { state, requirements, writes, delete, is_replaced, next } = turn;
+    let state = state.filter(|state| !state.is(&before));
+    let mut after = state.as_ref().map_or_else(|| before.clone(), |state| state.told(&before, now));
+    if let Some(lines) = requirements {
+        after.requirement_status = lines;
+    }
+    let status = (after != before).then(|| (state, Box::new(after)));
+    // What it is has to be written before it is acted upon, so that a process that ends in between goes on at the same place.
+    Decision { status, deployments: writes, delete, is_replaced, next, ..Decision::default() }
+}
+
+/// It is being deleted: what belongs to it and has no namespace goes first.
+fn end(facts: &Facts<'_>) -> Decision {
+    let metadata = &facts.csv.metadata;
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    if !finalizers.iter().any(|it| it == CLEANUP_FINALIZER) {
+        return Decision::default();
+    }
+    if facts.has_cluster_objects {
+        return Decision { clean_up: true, ..Decision::default() };
+    }
+    let others: Vec<&String> = finalizers.iter().filter(|it| *it != CLEANUP_FINALIZER).collect();
+    let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "finalizers": others}});
+    Decision { patch: Some(patch), ..Decision::default() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Which ClusterServiceVersions of a namespace replace each other, and whether one may be replaced now.
+
+use crate::object::condition::ConditionStatus;
+use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+use crate::olm::api::operator_condition::{OperatorCondition, UPGRADEABLE};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Siblings<'a> = BTreeMap<&'a str, &'a ClusterServiceVersion>;
+
+fn name(csv: &ClusterServiceVersion) -> &str {
+    csv.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The one that it replaces, if there is one. That it names itself has no meaning.
+pub(super) fn predecessor<'a>(
+    csv: &ClusterServiceVersion,
+    siblings: &Siblings<'a>,
+) -> Option<&'a ClusterServiceVersion> {
+    let replaced = csv.spec.replaces.as_str();
+    siblings.get(replaced).copied().filter(|_| replaced != name(csv))
+}
+
+/// The one that replaces it: the first by name, if there are several.
+pub(super) fn successor<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
+    let own = name(csv);
+    siblings.values().copied().find(|it| it.spec.replaces == own && name(it) != own)
+}
+
+/// The last one that replaces it, directly or not.
+pub(super) fn last<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
+    let (mut last, mut seen) = (successor(csv, siblings)?, BTreeSet::from([name(csv)]));
+    while seen.insert(name(last)) {
+        let Some(next) = successor(last, siblings) else { break };
+        last = next;
+    }
+    Some(last)
+}
+
+/// Those that it replaces, directly or not, that exist.
+pub(super) fn before<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> BTreeSet<&'a str> {
+    let (mut all, mut at) = (BTreeSet::new(), predecessor(csv, siblings));
+    while let Some(earlier) = at {
+        if !all.insert(name(earlier)) {
+            break;
+        }
+        at = predecessor(earlier, siblings);
+    }
+    all.remove(name(csv));
+    all
+}
+
+/// The one that owns a definition that this one owns too, and is neither replaced by it nor replaces it.
+pub(super) fn rival<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<(&'a str, String)> {
+    let own: BTreeSet<&str> = owned(csv).collect();
+    let earlier = before(csv, siblings);
+    siblings.iter().find_map(|(other, it)| {
+        let is_in_chain = *other == name(csv) || earlier.contains(other) || before(it, siblings).contains(name(csv));
+        let shared = owned(it).find(|name| own.contains(name)).filter(|_| !is_in_chain)?;
+        Some((*other, shared.to_owned()))
+    })
+}
+
+fn owned(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
+    csv.spec.custom_resource_definitions.owned.iter().map(|it| it.name.as_str())
+}
+
+/// Why the operator with this condition must not be replaced now. What the administrator says comes first.
+pub(super) fn hindrance(condition: &OperatorCondition) -> Option<String> {
+    let spec = &condition.spec;
+    if let Some(said) = spec.overrides.iter().find(|it| it.type_ == UPGRADEABLE) {
+        let stops = said.status != ConditionStatus::True;
+        return stops.then(|| format!("the operator is not upgradeable: {}", said.message));
+    }
+    let conditions = condition.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let said = conditions.iter().find(|it| it.type_ == UPGRADEABLE)?;
+    if said.observed_generation != condition.metadata.generation {
+        return Some(format!("the operatorcondition status {:?}={:?} is outdated", said.type_, said.status));
+    }
+    (said.status == "False").then(|| format!("the operator is not upgradeable: {}", said.message))
+}

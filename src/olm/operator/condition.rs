@@ -1,0 +1,134 @@
+//! The OperatorCondition of a ClusterServiceVersion: the object itself, who may write it, and its status.
+
+use super::deployment::{owner_labels, owner_reference};
+use crate::olm::api::GROUP;
+use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+use crate::olm::api::keys::label;
+use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
+use crate::olm::permissions::DEFAULT_ACCOUNT;
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn text(text: Option<&String>) -> &str {
+    text.map(String::as_str).unwrap_or_default()
+}
+
+/// Accounts that the operator runs as, and its Deployments.
+fn named(csv: &ClusterServiceVersion) -> (BTreeSet<String>, Vec<String>) {
+    let Some(strategy) = &csv.spec.install.spec else { return (BTreeSet::new(), Vec::new()) };
+    let permissions = strategy.permissions.iter().chain(&strategy.cluster_permissions);
+    let mut accounts: BTreeSet<String> = permissions.map(|it| it.service_account_name.clone()).collect();
+    if accounts.is_empty() {
+        accounts.insert(DEFAULT_ACCOUNT.to_owned());
+    }
+    (accounts, strategy.deployments.iter().map(|it| it.name.clone()).collect())
+}
+
+/// What the object lacks, as a merge patch; or the object, if there is none. `None` if everything is there. The conditions and what
+/// the administrator says are never touched.
+pub(crate) fn object(csv: &ClusterServiceVersion, live: Option<&OperatorCondition>) -> Option<Value> {
+    let (accounts, deployments) = named(csv);
+    let spec = json!({"serviceAccounts": accounts, "deployments": deployments});
+    let mut owner = owner_reference(csv);
+    if let Some(owner) = owner.as_object_mut() {
+        owner.insert("controller".to_owned(), true.into());
+    }
+    let Some(live) = live else {
+        let mut labels: Map<String, Value> =
+            owner_labels(csv).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        labels.insert(label::MANAGED.to_owned(), "true".into());
+        return Some(json!({"apiVersion": format!("{GROUP}/v2"), "kind": "OperatorCondition",
+            "metadata": {"name": csv.metadata.name, "namespace": csv.metadata.namespace, "labels": labels,
+                "ownerReferences": [owner]},
+            "spec": spec}));
+    };
+    let mut patch = Map::new();
+    if live.spec.service_accounts.iter().ne(&accounts) || live.spec.deployments != deployments {
+        patch.insert("spec".to_owned(), spec);
+    }
+    let owners = live.metadata.owner_references.as_deref().unwrap_or_default();
+    if owners.iter().all(|it| Some(&it.uid) != csv.metadata.uid.as_ref()) {
+        // The others are versions that do not exist any more, under the same name.
+        patch.insert("metadata".to_owned(), json!({"ownerReferences": [owner]}));
+    }
+    let version = || json!(live.metadata.resource_version);
+    (!patch.is_empty()).then(|| {
+        let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("resourceVersion".to_owned(), version());
+        }
+        Value::Object(patch)
+    })
+}
+
+/// The status, where it lacks what the operator has said, or is that of an older generation.
+pub(crate) fn status(live: &OperatorCondition) -> Option<OperatorConditionStatus> {
+    let before = live.status.clone().unwrap_or_default();
+    let said =
+        live.spec.conditions.iter().map(|it| Condition { observed_generation: live.metadata.generation, ..it.clone() });
+    let is_said = |known: &&Condition| live.spec.conditions.iter().any(|it| it.type_ == known.type_);
+    let others = before.conditions.iter().filter(|known| !is_said(known)).cloned();
+    let after = OperatorConditionStatus { conditions: others.chain(said).collect() };
+    (after != before).then_some(after)
+}
+
+/// A Role or RoleBinding as far as it counts here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    pub version: &'a str,
+    pub owners: &'a [OwnerReference],
+}
+
+fn metadata(condition: &OperatorCondition, live: Option<Known<'_>>) -> Value {
+    let owner = json!({"apiVersion": format!("{GROUP}/v2"), "kind": "OperatorCondition", "name": condition.metadata.name,
+        "uid": condition.metadata.uid, "controller": false, "blockOwnerDeletion": true});
+    json!({"name": condition.metadata.name, "namespace": condition.metadata.namespace,
+        "labels": {label::MANAGED: "true"}, "ownerReferences": [owner], "resourceVersion": live.map(|it| it.version)})
+}
+
+fn is_owned(condition: &OperatorCondition, known: Known<'_>) -> bool {
+    known.owners.iter().any(|it| Some(&it.uid) == condition.metadata.uid.as_ref())
+}
+
+/// The Role by which the operator writes it; `None` if it is there as it has to be.
+pub(crate) fn role(condition: &OperatorCondition, live: Option<(Known<'_>, &[PolicyRule])>) -> Option<Value> {
+    let some = |texts: &[&str]| Some(texts.iter().map(|it| (*it).to_owned()).collect());
+    let rule = PolicyRule {
+        verbs: ["get", "update", "patch"].map(str::to_owned).into(),
+        api_groups: some(&[GROUP]),
+        resources: some(&["operatorconditions"]),
+        resource_names: some(&[text(condition.metadata.name.as_ref())]),
+        non_resource_urls: None,
+    };
+    if live.is_some_and(|(known, rules)| is_owned(condition, known) && rules == [rule.clone()]) {
+        return None;
+    }
+    let metadata = metadata(condition, live.map(|(known, _)| known));
+    Some(json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata, "rules": [rule]}))
+}
+
+/// The RoleBinding that gives it to the accounts of the operator; `None` if it is there as it has to be.
+pub(crate) fn binding(condition: &OperatorCondition, live: Option<(Known<'_>, &RoleRef, &[Subject])>) -> Option<Value> {
+    let subject = |name: &String| Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: name.clone(),
+        namespace: condition.metadata.namespace.clone(),
+        api_group: None,
+    };
+    let subjects: Vec<Subject> = condition.spec.service_accounts.iter().map(subject).collect();
+    let name = text(condition.metadata.name.as_ref());
+    let role = RoleRef { api_group: Some(RBAC.to_owned()), kind: "Role".to_owned(), name: name.to_owned() };
+    let is = |(known, of, given): (Known<'_>, &RoleRef, &[Subject])| {
+        is_owned(condition, known) && *of == role && given == subjects
+    };
+    if live.is_some_and(is) {
+        return None;
+    }
+    let metadata = metadata(condition, live.map(|(known, ..)| known));
+    Some(json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": role, "subjects": subjects}))
+}

@@ -1,0 +1,119 @@
+//! What marks a ClusterServiceVersion as one that is looked after: its labels, annotations and finalizer; and whether it belongs to
+//! an OperatorGroup that fits.
+
+use super::{Group, State, mode};
+use crate::olm::api::cluster_service_version::{ApiServiceDescription, ClusterServiceVersion, CrdDescription, reason};
+use crate::olm::api::keys::{CLEANUP_FINALIZER, annotation, label};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The group that it belongs to, or what keeps it from belonging to one.
+pub(super) fn check<'a>(csv: &ClusterServiceVersion, groups: &'a [Group<'a>]) -> Result<&'a Group<'a>, State> {
+    let group = match groups {
+        [] => return Err(State::failed(reason::NO_OPERATOR_GROUP, "csv in namespace with no operatorgroups")),
+        [group] => group,
+        _ => {
+            let message = "csv created in namespace with multiple operatorgroups, can't pick one automatically";
+            return Err(State::failed(reason::TOO_MANY_OPERATOR_GROUPS, message));
+        }
+    };
+    if group.targets.is_empty() {
+        let message = "no targetNamespaces are matched operatorgroups namespace selection";
+        return Err(State::failed(reason::NO_TARGET_NAMESPACES, message));
+    }
+    // With other rights than those of the account that the group names nothing may be installed.
+    if !group.object.spec.service_account_name.is_empty() {
+        let message = format!(
+            "OperatorGroup {} names the ServiceAccount {} in spec.serviceAccountName: this version does not install operators with \
+             the rights of an account; remove the field, or install the operator in another namespace",
+            group.object.metadata.name.as_deref().unwrap_or_default(),
+            group.object.spec.service_account_name
+        );
+        return Err(State::failed(reason::UNSUPPORTED_OPERATOR_GROUP, message));
+    }
+    let own = csv.metadata.namespace.as_deref().unwrap_or_default();
+    mode::check(&csv.spec.install_modes, own, &group.targets)
+        .map_err(|(reason, message)| State::failed(reason, message))?;
+    Ok(group)
+}
+
+/// A merge patch of what it lacks; `None` if it has everything. Its annotations go to its pods, so that nothing is written that
+/// could be taken for all namespaces where none is selected: then the former ones stay.
+pub(super) fn patch(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> Option<Value> {
+    let mut metadata = Map::new();
+    let annotations = match groups {
+        [group] if !group.targets.is_empty() => annotations(csv, group),
+        _ => BTreeMap::new(),
+    };
+    let known = csv.metadata.annotations.clone().unwrap_or_default();
+    let missing: Map<String, Value> = missing(annotations, &known);
+    if !missing.is_empty() {
+        metadata.insert("annotations".to_owned(), Value::Object(missing));
+    }
+    let labels = self::missing(labels(csv), &csv.metadata.labels.clone().unwrap_or_default());
+    if !labels.is_empty() {
+        metadata.insert("labels".to_owned(), Value::Object(labels));
+    }
+    let finalizers = csv.metadata.finalizers.clone().unwrap_or_default();
+    if !finalizers.iter().any(|it| it == CLEANUP_FINALIZER) {
+        let all: Vec<&str> = finalizers.iter().map(String::as_str).chain([CLEANUP_FINALIZER]).collect();
+        metadata.insert("finalizers".to_owned(), json!(all));
+    }
+    if metadata.is_empty() {
+        return None;
+    }
+    metadata.insert("resourceVersion".to_owned(), json!(csv.metadata.resource_version));
+    Some(json!({"metadata": metadata}))
+}
+
+fn missing(wanted: BTreeMap<String, String>, known: &BTreeMap<String, String>) -> Map<String, Value> {
+    let missing = wanted.into_iter().filter(|(key, value)| known.get(key) != Some(value));
+    missing.map(|(key, value)| (key, Value::String(value))).collect()
+}
+
+fn annotations(csv: &ClusterServiceVersion, group: &Group<'_>) -> BTreeMap<String, String> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let all = [
+        (annotation::OPERATOR_GROUP, text(&group.object.metadata.name)),
+        (annotation::OPERATOR_NAMESPACE, text(&csv.metadata.namespace)),
+        (annotation::TARGET_NAMESPACES, group.targets.join(",")),
+    ];
+    all.map(|(key, value)| (key.to_owned(), value)).into()
+}
+
+/// Which APIs it provides and requires, so that others can ask for it by them.
+fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
+    let definitions = &csv.spec.custom_resource_definitions;
+    let services = &csv.spec.api_service_definitions;
+    let of_definition = |it: &CrdDescription| {
+        let group = it.name.split_once('.').map_or("", |(_, group)| group);
+        api_label(&it.kind, &it.version, group)
+    };
+    let of_service = |it: &ApiServiceDescription| api_label(&it.kind, &it.version, &it.group);
+    let keys = |definitions: &[CrdDescription], services: &[ApiServiceDescription], value: &str| {
+        let keys = definitions.iter().map(of_definition).chain(services.iter().map(of_service));
+        keys.map(|key| (key, value.to_owned())).collect::<Vec<_>>()
+    };
+    let required = keys(&definitions.required, &services.required, "required");
+    required.into_iter().chain(keys(&definitions.owned, &services.owned, "provided")).collect()
+}
+
+fn api_label(kind: &str, version: &str, group: &str) -> String {
+    format!("{}{:x}", label::API, fnv_1a(&format!("{kind}.{version}.{group}")))
+}
+
+/// The 64-bit hash that keys of labels and annotations have.
+fn fnv_1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_that_are_published() {
+        let hashes = ["", "a", "foobar"].map(fnv_1a);
+        assert_eq!(hashes, [0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
+    }
+}

@@ -1,0 +1,122 @@
+//! What ServiceAccounts may do, by the roles and bindings of the cluster. It is evaluated here, because asking the API server for each
+//! rule of each operator would be many requests.
+
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rules of a role.
+pub(crate) type Rules = Arc<[PolicyRule]>;
+
+/// A role that is given to subjects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding<'a> {
+    /// Empty if it is given in all namespaces.
+    pub namespace: &'a str,
+    pub role: &'a RoleRef,
+    pub subjects: &'a [Subject],
+}
+
+/// Who may do what: by a user or a group, in a namespace or, where that is empty, in all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Rights {
+    given: BTreeMap<String, Vec<(String, Rules)>>,
+}
+
+impl Rights {
+    /// `rules`: those of a Role, or of a ClusterRole, which has no namespace.
+    pub(crate) fn new<'a>(
+        bindings: impl Iterator<Item = Binding<'a>>,
+        rules: impl Fn(&str, &str) -> Option<Rules>,
+    ) -> Rights {
+        let mut given: BTreeMap<String, Vec<(String, Rules)>> = BTreeMap::new();
+        for Binding { namespace, role, subjects } in bindings {
+            let of = if role.kind == "ClusterRole" { "" } else { namespace };
+            let Some(rules) = rules(of, &role.name) else { continue };
+            for subject in subjects {
+                if let Some(name) = subject_name(subject, namespace) {
+                    given.entry(name).or_default().push((namespace.to_owned(), rules.clone()));
+                }
+            }
+        }
+        Rights { given }
+    }
+
+    /// Whether the account may do all that a rule says, in a namespace or, where that is empty, in all of them.
+    pub(super) fn allow(&self, (own, account): (&str, &str), namespace: &str, rule: &PolicyRule) -> bool {
+        let names = [
+            format!("user {}", user(own, account)),
+            "group system:serviceaccounts".to_owned(),
+            format!("group system:serviceaccounts:{own}"),
+            "group system:authenticated".to_owned(),
+        ];
+        let given = names.iter().filter_map(|name| self.given.get(name)).flatten();
+        let given: Vec<&PolicyRule> =
+            given.filter(|(at, _)| at.is_empty() || at == namespace).flat_map(|(_, rules)| rules.iter()).collect();
+        single(rule).iter().all(|wanted| given.iter().any(|rule| covers(rule, wanted)))
+    }
+}
+
+fn user(namespace: &str, account: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{account}")
+}
+
+/// `namespace`: of the binding, which is that of an account that names none.
+fn subject_name(subject: &Subject, namespace: &str) -> Option<String> {
+    match subject.kind.as_str() {
+        "ServiceAccount" => {
+            let own = subject.namespace.as_deref().filter(|own| !own.is_empty()).unwrap_or(namespace);
+            Some(format!("user {}", user(own, &subject.name)))
+        }
+        "User" => Some(format!("user {}", subject.name)),
+        "Group" => Some(format!("group {}", subject.name)),
+        _ => None,
+    }
+}
+
+/// One thing that a rule allows.
+enum Wanted<'a> {
+    Resource { verb: &'a str, group: &'a str, resource: &'a str, name: Option<&'a str> },
+    Url { verb: &'a str, url: &'a str },
+}
+
+fn list(list: Option<&Vec<String>>) -> &[String] {
+    list.map(Vec::as_slice).unwrap_or_default()
+}
+
+fn single(rule: &PolicyRule) -> Vec<Wanted<'_>> {
+    let names: Vec<Option<&str>> = match list(rule.resource_names.as_ref()) {
+        [] => vec![None],
+        names => names.iter().map(|name| Some(name.as_str())).collect(),
+    };
+    let mut wanted = Vec::new();
+    for verb in &rule.verbs {
+        wanted.extend(list(rule.non_resource_urls.as_ref()).iter().map(|url| Wanted::Url { verb, url }));
+        for group in list(rule.api_groups.as_ref()) {
+            for resource in list(rule.resources.as_ref()) {
+                wanted.extend(names.iter().map(|name| Wanted::Resource { verb, group, resource, name: *name }));
+            }
+        }
+    }
+    wanted
+}
+
+fn covers(rule: &PolicyRule, wanted: &Wanted<'_>) -> bool {
+    let has = |list: &[String], text: &str| list.iter().any(|it| it == "*" || it == text);
+    match wanted {
+        Wanted::Resource { verb, group, resource, name } => {
+            let resources = list(rule.resources.as_ref());
+            let below = resource.split_once('/').map(|(_, part)| format!("*/{part}"));
+            let names = list(rule.resource_names.as_ref());
+            has(&rule.verbs, verb)
+                && has(list(rule.api_groups.as_ref()), group)
+                && (has(resources, resource) || below.is_some_and(|below| resources.contains(&below)))
+                && (names.is_empty() || name.is_some_and(|name| names.iter().any(|it| it == name)))
+        }
+        Wanted::Url { verb, url } => {
+            let below = |it: &String| it.strip_suffix('*').is_some_and(|prefix| url.starts_with(prefix));
+            let urls = list(rule.non_resource_urls.as_ref());
+            has(&rule.verbs, verb) && (has(urls, url) || urls.iter().any(below))
+        }
+    }
+}

@@ -1,0 +1,305 @@
+use super::*;
+
+/// In the phase and for the reason.
+fn one(phase: &str, reason: &str) -> Cluster {
+    Cluster::new([csv("a", phase, reason)]).marked()
+}
+
+const TOLD_READY: &str = "waiting for deployment server to become ready: ";
+
+#[test]
+fn new_version_is_looked_at_and_then_installed_where_nothing_is_missing() {
+    assert_eq!(one("", "").step("a", 10), "Pending/RequirementsUnknown: requirements not yet checked");
+    for unknown in ["Unknown", "Later"] {
+        assert_eq!(one(unknown, "").step("a", 10), "Pending/RequirementsUnknown: requirements not yet checked");
+    }
+    let pending = one("Pending", "RequirementsUnknown");
+    assert_eq!(pending.step("a", 10), "InstallReady/AllRequirementsMet: all requirements found, attempting install");
+}
+
+#[test]
+fn installing_waits_for_the_deployments_and_succeeds_with_them() {
+    let ready_to_install = one("InstallReady", "AllRequirementsMet");
+    let decision = ready_to_install.decide("a", 10);
+    assert_eq!((decision.status, decision.deployments.len()), (None, 1));
+    let waits = "Installing/InstallSucceeded: waiting for install components to report healthy";
+    assert_eq!(one("InstallReady", "AllRequirementsMet").deployed("a", json!({})).step("a", 10), waits);
+
+    let installing = || one("Installing", "InstallSucceeded");
+    let step = installing().deployed("a", waiting()).step("a", 14);
+    assert!(step.starts_with(&format!("Installing/InstallWaiting: installing: {TOLD_READY}")), "{step}");
+    assert_eq!(installing().deployed("a", waiting()).decide("a", 14).next, Some(at(15)), "that is the limit");
+    let timeout = installing().deployed("a", waiting()).step("a", 15);
+    assert_eq!(timeout, "Failed/InstallCheckFailed: install timeout");
+    let step = installing().deployed("a", late()).step("a", 11);
+    assert!(step.starts_with("Failed/InstallCheckFailed: install failed: deployment server not ready before timeout"));
+    assert_eq!(
+        installing().deployed("a", ready()).step("a", 11),
+        "Succeeded/InstallSucceeded: install strategy completed with no errors"
+    );
+}
+
+#[test]
+fn what_somebody_changes_is_installed_again() {
+    for (phase, reason) in
+        [("Installing", "InstallWaiting"), ("Succeeded", "InstallWaiting"), ("Failed", "NeedsReinstall")]
+    {
+        let mut cluster = one(phase, "x").deployed("a", ready());
+        let live = cluster.deployments.get_mut("server").unwrap();
+        Arc::make_mut(&mut live.object)["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
+        let expected = format!(
+            "InstallReady/{reason}: installing: deployment server changed: spec.template.spec.containers[c].image"
+        );
+        assert_eq!(cluster.step("a", 10), expected);
+        cluster.csv_mut("a")["status"]["phase"] = json!("InstallReady");
+        let [super::super::deployment::Write::Replace { object, .. }] = &cluster.decide("a", 10).deployments[..] else {
+            panic!("it is replaced")
+        };
+        assert_eq!(object["metadata"]["resourceVersion"], "9");
+    }
+}
+
+#[test]
+fn operator_that_runs_is_told_when_it_does_not_any_more() {
+    let succeeded = || one("Succeeded", "InstallSucceeded");
+    assert_eq!(succeeded().deployed("a", ready()).step("a", 60), "");
+    let step = succeeded().deployed("a", waiting()).step("a", 60);
+    assert!(step.starts_with(&format!("Failed/ComponentUnhealthy: installing: {TOLD_READY}")), "{step}");
+    let gone = "Failed/ComponentUnhealthy: installing: missing deployment with name=server";
+    assert_eq!(succeeded().step("a", 60), gone);
+    let mut lost = succeeded().deployed("a", ready());
+    lost.csv_mut("a")["spec"]["minKubeVersion"] = json!("1.99.0");
+    assert_eq!(lost.step("a", 60), "Failed/RequirementsNotMet: requirements no longer met");
+
+    let unhealthy = one("Failed", "ComponentUnhealthy");
+    assert_eq!(unhealthy.step("a", 60), "Pending/NeedsReinstall: installing: missing deployment with name=server");
+    let back = one("Failed", "ComponentUnhealthy").deployed("a", ready()).step("a", 60);
+    assert_eq!(back, "Succeeded/InstallSucceeded: install strategy completed with no errors");
+    lost.csv_mut("a")["status"]["phase"] = json!("Failed");
+    assert_eq!(lost.step("a", 60), "Pending/RequirementsNotMet: requirements not met");
+}
+
+/// It would be tried again and again.
+#[test]
+fn deployment_that_has_given_up_stays_failed_until_it_is_ready() {
+    let mut cluster = one("Failed", "InstallCheckFailed").deployed("a", late());
+    let step = cluster.step("a", 60);
+    assert!(step.starts_with("Failed/InstallCheckFailed: install failed: "), "{step}");
+    let (_, message) = step.split_once(": ").unwrap();
+    cluster.csv_mut("a")["status"]["message"] = json!(message);
+    assert_eq!(cluster.step("a", 60), "");
+    let cluster = cluster.deployed("a", ready());
+    assert!(cluster.step("a", 60).starts_with("Succeeded/"));
+}
+
+#[test]
+fn deployment_that_cannot_be_written_fails_and_is_tried_on() {
+    let mut cluster = one("InstallReady", "AllRequirementsMet");
+    cluster.failing.insert("server".into(), "it is invalid".into());
+    let failed = "Failed/InstallComponentFailed: install strategy failed: it is invalid";
+    assert_eq!(cluster.step("a", 10), failed);
+    assert_eq!(cluster.decide("a", 10).deployments.len(), 1);
+    // It is tried in that phase: from the beginning, each attempt would be many changes.
+    let status = &mut cluster.csv_mut("a")["status"];
+    status["phase"] = json!("Failed");
+    status["reason"] = json!("InstallComponentFailed");
+    status["message"] = json!("install strategy failed: it is invalid");
+    let decision = cluster.decide("a", 10);
+    assert_eq!((decision.status, decision.deployments.len()), (None, 1));
+    cluster.failing.clear();
+    let decision = cluster.decide("a", 10);
+    assert_eq!((decision.status, decision.deployments.len()), (None, 1), "it is not said before it is known");
+    assert!(cluster.deployed("a", ready()).step("a", 10).starts_with("Succeeded/"));
+}
+
+#[test]
+fn deployment_with_another_selector_is_refused_with_the_way_out() {
+    let mut cluster = one("InstallReady", "AllRequirementsMet").deployed("a", ready());
+    let live = cluster.deployments.get_mut("server").unwrap();
+    Arc::make_mut(&mut live.object)["spec"]["selector"] = json!({"matchLabels": {"app": "old"}});
+    let step = cluster.step("a", 10);
+    assert!(step.starts_with("Failed/InstallComponentFailed: install strategy failed: "), "{step}");
+    assert!(step.contains("spec.selector.matchLabels.app differs and is immutable; delete the Deployment"), "{step}");
+}
+
+#[test]
+fn strategy_that_cannot_be_read_is_told() {
+    for phase in ["Pending", "InstallReady", "Installing", "Succeeded", "Failed"] {
+        let mut cluster = one(phase, "x");
+        cluster.csv_mut("a")["spec"]["install"] = json!({"strategy": "helm"});
+        let expected = "Failed/InvalidInstallStrategy: install strategy invalid: spec.install.strategy is \"helm\", and only deployment is one";
+        assert_eq!(cluster.step("a", 10), expected, "{phase}");
+    }
+}
+
+#[test]
+fn what_is_not_installed_yet_is_refused_in_words_and_stays_so() {
+    for (field, value, expected) in [
+        ("webhookdefinitions", json!([{"generateName": "w.example.com"}]), "InvalidWebhookDescription"),
+        (
+            "apiservicedefinitions",
+            json!({"owned": [{"name": "p", "group": "g", "version": "v1", "kind": "K", "deploymentName": "server"}]}),
+            "APIServiceInstallFailed",
+        ),
+    ] {
+        let mut cluster = one("Pending", "RequirementsUnknown");
+        cluster.csv_mut("a")["spec"][field] = value;
+        let mut cluster = cluster.marked();
+        let step = cluster.step("a", 10);
+        assert!(step.starts_with(&format!("Failed/{expected}: spec.{field}")), "{step}");
+        assert!(step.contains("this version does not install"), "{step}");
+        let (state, message) = step.split_once(": ").unwrap();
+        let status = json!({"phase": "Failed", "reason": state.split_once('/').unwrap().1, "message": message});
+        merge(&mut cluster.csv_mut("a")["status"], &status);
+        assert_eq!(cluster.step("a", 10), "");
+    }
+}
+
+/// `a` is replaced by `b`, which is replaced by `c`.
+fn chain(phases: &[(&str, &str)]) -> Cluster {
+    let names = ["a", "b", "c"];
+    let csvs = phases.iter().enumerate().map(|(at, (phase, reason))| {
+        let mut csv = csv(names[at], phase, reason);
+        if at > 0 {
+            csv["spec"]["replaces"] = json!(names[at - 1]);
+        }
+        csv
+    });
+    Cluster::new(csvs).marked()
+}
+
+#[test]
+fn version_is_replaced_by_the_one_that_names_it() {
+    let two = chain(&[("Succeeded", "InstallSucceeded"), ("Pending", "RequirementsUnknown")]).deployed("a", ready());
+    assert_eq!(two.step("a", 10), "Replacing/BeingReplaced: being replaced by csv: b");
+    assert!(two.decide("a", 10).is_replaced);
+    assert_eq!(two.step("b", 10), "", "it waits for the other one");
+    let two = chain(&[("Replacing", "BeingReplaced"), ("Pending", "RequirementsUnknown")]);
+    assert!(two.step("b", 10).starts_with("InstallReady/"));
+    assert_eq!(two.step("a", 10), "");
+    let two = chain(&[("Replacing", "BeingReplaced"), ("Succeeded", "InstallSucceeded")]);
+    let replaced =
+        "Deleting/Replaced: has been replaced by a newer ClusterServiceVersion that has successfully installed.";
+    assert_eq!(two.step("a", 10), replaced);
+    let two = chain(&[("Deleting", "Replaced"), ("Succeeded", "InstallSucceeded")]);
+    assert!(two.decide("a", 10).delete);
+    // Naming itself means nothing.
+    let mut own = one("Succeeded", "InstallSucceeded").deployed("a", ready());
+    own.csv_mut("a")["spec"]["replaces"] = json!("a");
+    assert_eq!(own.step("a", 10), "");
+}
+
+#[test]
+fn chain_ends_with_the_oldest_first() {
+    let three = chain(&[("Replacing", "x"), ("Replacing", "x"), ("Succeeded", "x")]);
+    assert_eq!(three.step("b", 10), "", "there is an older one");
+    assert_eq!(three.step("a", 10), "", "the one after it does not run");
+    let mut forward = chain(&[("Replacing", "x"), ("Replacing", "x"), ("Succeeded", "x")]);
+    forward.groups[0]["spec"]["upgradeStrategy"] = json!("TechPreviewUnsafeFailForward");
+    assert!(forward.step("a", 10).starts_with("Deleting/Replaced"), "the last one of the chain counts");
+    let mut failed = chain(&[("Failed", "ComponentUnhealthy"), ("Pending", "x")]);
+    assert!(failed.step("a", 10).starts_with("Pending/NeedsReinstall"));
+    failed.groups[0]["spec"]["upgradeStrategy"] = json!("TechPreviewUnsafeFailForward");
+    let expected = "Replacing/BeingReplaced: Fail Forward is enabled, allowing Failed csv to be replaced by csv: b";
+    assert_eq!(failed.step("a", 10), expected);
+    // A circle is none's successor for ever.
+    let mut circle = chain(&[("Replacing", "x"), ("Replacing", "x")]);
+    circle.csv_mut("a")["spec"]["replaces"] = json!("b");
+    assert_eq!((circle.step("a", 10), circle.step("b", 10)), (String::new(), String::new()));
+}
+
+#[test]
+fn version_whose_successor_was_deleted_is_installed_again() {
+    let step = one("Replacing", "BeingReplaced").step("a", 10);
+    assert!(step.starts_with("Pending/NeedsReinstall: marked as replacement, but no replacement CSV found"), "{step}");
+}
+
+#[test]
+fn condition_of_the_operator_before_holds_the_next_one() {
+    let condition = |generation: i64, status: Value, overrides: Value| {
+        json!({"metadata": {"name": "a", "namespace": "shop", "generation": 2}, "spec": {"overrides": overrides},
+            "status": {"conditions": [{"type": "Upgradeable", "status": status, "reason": "R", "message": "busy",
+                "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": generation}]}})
+    };
+    let said = |status: &str| json!([{"type": "Upgradeable", "status": status, "reason": "R", "message": "by hand"}]);
+    let stops = |why: &str| format!("Pending/OperatorConditionNotUpgradeable: operator is not upgradeable: {why}");
+    let outdated = stops("the operatorcondition status \"Upgradeable\"=\"True\" is outdated");
+    for (condition, expected) in [
+        (condition(2, json!("True"), json!([])), String::new()),
+        (condition(2, json!("Unknown"), json!([])), String::new()),
+        (condition(2, json!("False"), json!([])), stops("the operator is not upgradeable: busy")),
+        (condition(1, json!("True"), json!([])), outdated),
+        (condition(1, json!("False"), said("True")), String::new()),
+        (condition(2, json!("True"), said("False")), stops("the operator is not upgradeable: by hand")),
+        (condition(2, json!("True"), said("Unknown")), stops("the operator is not upgradeable: by hand")),
+        (json!({"metadata": {"name": "a", "namespace": "shop", "generation": 2}, "spec": {}}), String::new()),
+        // That of the new one means nothing here.
+        (json!({"metadata": {"name": "b", "namespace": "shop"}, "spec": {"overrides": said("False")}}), String::new()),
+    ] {
+        let mut two = chain(&[("Replacing", "x"), ("Pending", "RequirementsUnknown")]);
+        two.conditions.push(condition.clone());
+        let step = two.step("b", 10);
+        match expected.is_empty() {
+            true => assert!(step.starts_with("InstallReady/"), "{condition}: {step}"),
+            false => assert_eq!(step, expected, "{condition}"),
+        }
+    }
+}
+
+#[test]
+fn definition_has_one_owner_outside_of_the_chain() {
+    let owned = json!({"owned": [{"name": "k.example.com", "version": "v1", "kind": "K"}]});
+    let known = |cluster: &mut Cluster| {
+        let definition = Definition { served: ["v1".to_owned()].into(), is_available: true, ..Definition::default() };
+        cluster.definitions.insert("k.example.com".into(), definition);
+    };
+    let mut two = Cluster::new([csv("a", "Succeeded", "x"), csv("b", "Pending", "x")]);
+    two.csvs.iter_mut().for_each(|csv| csv["spec"]["customresourcedefinitions"] = owned.clone());
+    known(&mut two);
+    let mut two = two.marked();
+    let step = two.step("b", 10);
+    assert!(step.starts_with("Failed/OwnerConflict: conflicting CRD owner in namespace: k.example.com is owned by"));
+    two.csv_mut("b")["spec"]["replaces"] = json!("a");
+    two.csv_mut("a")["status"]["phase"] = json!("Replacing");
+    assert!(two.step("b", 10).starts_with("InstallReady/"));
+}
+
+#[test]
+fn history_has_the_last_twenty_phases_and_reasons() {
+    let mut cluster = one("Pending", "RequirementsUnknown");
+    let entry = |number: usize| json!({"phase": "Pending", "reason": format!("r{number}")});
+    cluster.csv_mut("a")["status"]["conditions"] = (0..20).map(entry).collect();
+    let (_, status) = cluster.decide("a", 30).status.unwrap();
+    assert_eq!(status.conditions.len(), 20);
+    assert_eq!(status.conditions[0].reason, "r1");
+    let last = status.conditions.last().unwrap();
+    assert_eq!((last.phase.clone(), last.reason.as_str()), (Phase::InstallReady, "AllRequirementsMet"));
+    assert_eq!(last.last_transition_time.as_ref().unwrap().0, at(30));
+    // Another message alone is no other phase.
+    let mut cluster = one("Installing", "InstallWaiting").deployed("a", waiting());
+    cluster.csv_mut("a")["status"]["message"] = json!("something else");
+    let (_, status) = cluster.decide("a", 11).status.unwrap();
+    assert_eq!(status.conditions.len(), 1);
+    assert_eq!(status.last_transition_time.unwrap().0, at(10));
+}
+
+#[test]
+fn failure_that_only_other_rights_help_with_is_left_alone() {
+    let mut cluster = one("Failed", "InstallComponentFailedNoRetry");
+    cluster.csv_mut("a")["metadata"].as_object_mut().unwrap().remove("annotations");
+    assert_eq!(cluster.decide("a", 10), Decision::default());
+}
+
+#[test]
+fn what_is_deleted_waits_for_what_has_no_namespace() {
+    let mut cluster = one("Succeeded", "x").deployed("a", ready());
+    cluster.csv_mut("a")["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+    cluster.csv_mut("a")["metadata"]["finalizers"] = json!(["x/y", "operators.coreos.com/csv-cleanup"]);
+    cluster.has_cluster_objects = true;
+    assert_eq!(cluster.decide("a", 10), Decision { clean_up: true, ..Decision::default() });
+    cluster.has_cluster_objects = false;
+    let patch = json!({"metadata": {"resourceVersion": "1", "finalizers": ["x/y"]}});
+    assert_eq!(cluster.decide("a", 10), Decision { patch: Some(patch), ..Decision::default() });
+    cluster.csv_mut("a")["metadata"]["finalizers"] = json!(["x/y"]);
+    assert_eq!(cluster.decide("a", 10), Decision::default());
+}

@@ -1,0 +1,201 @@
+//! The controller of operators: looks at ClusterServiceVersions and all that they depend on, decides by [`crate::olm::operator`], and
+//! writes. Only the holder of the lease writes.
+
+mod figures;
+mod known;
+mod live;
+mod memory;
+mod perform;
+mod roles;
+mod served;
+mod views;
+mod whole;
+
+use crate::cluster::writer::Writer;
+use crate::cluster::{Clients, Objects};
+use crate::olm::operator::{Decision, Facts, condition, decide, group};
+use crate::olm::work::version::ServerVersion;
+use crate::process::events::Events;
+use crate::process::turns::until;
+pub(crate) use figures::OperatorFigures;
+use jiff::Timestamp;
+use known::{Known, Namespace};
+use live::Live;
+use memory::Memory;
+use perform::{Key, Perform};
+use served::Served;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct OperatorController {
+    objects: Objects,
+    changed: Arc<Notify>,
+    leading: watch::Receiver<bool>,
+    live: Live,
+    version: ServerVersion,
+    served: Served,
+    writer: Arc<Writer<Key>>,
+    memory: Arc<Memory>,
+    events: Events,
+    figures: Arc<OperatorFigures>,
+}
+
+impl OperatorController {
+    /// `objects` writes while the lease is held. `leading` says whether it is.
+    pub(crate) fn new(
+        clients: &Arc<Clients>,
+        objects: Objects,
+        leading: watch::Receiver<bool>,
+        events: Events,
+        figures: Arc<OperatorFigures>,
+        stop: &CancellationToken,
+    ) -> OperatorController {
+        let changed = Arc::new(Notify::new());
+        let live = Live::start(clients, &changed, stop);
+        figures.show(live.clone());
+        OperatorController {
+            version: ServerVersion::new(clients, changed.clone(), stop.clone()),
+            served: Served::new(clients, changed.clone(), stop.clone()),
+            writer: Writer::new(changed.clone()),
+            memory: Arc::default(),
+            live,
+            objects,
+            changed,
+            leading,
+            events,
+            figures,
+        }
+    }
+
+    /// Runs until `stop`.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let leading = *self.leading.borrow_and_update();
+            let deadline = if leading { self.turn(Timestamp::now()) } else { None };
+            let pause = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.changed.notified() => {}
+                () = pause => {}
+                Ok(()) = self.leading.changed() => {}
+            }
+        }
+        self.writer.end().await;
+    }
+
+    /// Does what is due, and returns when something is although nothing has changed.
+    fn turn(&mut self, now: Timestamp) -> Option<Instant> {
+        let at = Instant::now();
+        self.version.on_round(self.live.csvs.rounds());
+        // Before everything is known, something could be taken for missing.
+        let known = Known::of(&self.live, &self.memory, &self.version)?;
+        self.served.want(known.natives(), known.kinds_version());
+        let served = self.served.known();
+        let next = known.namespaces().filter_map(|namespace| self.bring(&known, &namespace, &served, (now, at))).min();
+        next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
+    }
+
+    fn bring(
+        &self,
+        known: &Known,
+        namespace: &Namespace<'_>,
+        served: &served::Kinds,
+        (now, at): (Timestamp, Instant),
+    ) -> Option<Timestamp> {
+        let perform = self.perform(at);
+        for group in &namespace.groups {
+            let name = &group.object.spec.service_account_name;
+            let facts = group::GroupFacts {
+                group: group.object,
+                targets: &group.targets,
+                has_others: namespace.groups.len() > 1,
+                account_exists: known.has_account(namespace.name, name),
+            };
+            if let Some(status) = group::status_patch(&facts, now) {
+                perform.group(group.object, status);
+            }
+        }
+        let (world, failing) = (known.world(served), self.failing(namespace));
+        let mut next: Option<Timestamp> = None;
+        for csv in namespace.csvs.values() {
+            let facts = Facts {
+                csv,
+                siblings: &namespace.csvs,
+                groups: &namespace.groups,
+                world: &world,
+                deployments: &namespace.deployments,
+                conditions: &namespace.conditions,
+                failing: &failing,
+                has_cluster_objects: known.cluster_objects(csv).next().is_some(),
+            };
+            let decision = decide(&facts, now);
+            next = next.into_iter().chain(decision.next).min();
+            self.do_decided(known, &perform, csv, decision);
+            if csv.metadata.deletion_timestamp.is_none() {
+                self.bring_condition(known, namespace, csv, &perform);
+            }
+        }
+        for condition in namespace.conditions.values() {
+            if let Some(status) = condition::status(condition) {
+                perform.condition_status(condition, status);
+            }
+        }
+        next
+    }
+
+    fn do_decided(&self, known: &Known, perform: &Perform<'_>, csv: &views::Csv, decision: Decision) {
+        if decision.clean_up {
+            known.cluster_objects(csv).for_each(|object| perform.cluster_object(object));
+        }
+        decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write));
+        if let Some(patch) = decision.patch {
+            perform.patch(csv, patch);
+        } else if let Some((state, status)) = decision.status {
+            perform.status(csv, state, *status, decision.is_replaced);
+        } else if decision.delete {
+            perform.delete(csv);
+        }
+    }
+
+    /// The OperatorCondition with its Role and RoleBinding.
+    fn bring_condition(&self, known: &Known, namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) {
+        let name = csv.metadata.name.as_deref().unwrap_or_default();
+        let live = namespace.conditions.get(name).copied();
+        if let Some(object) = condition::object(csv, live) {
+            perform.condition(csv, live.is_some(), object);
+        }
+        let Some(live) = live else { return };
+        // Nobody may give away a role that is not there.
+        if let Some(role) = known.condition_role(live) {
+            perform.role(live, role);
+        } else if let Some(binding) = known.condition_binding(live) {
+            perform.binding(live, binding);
+        }
+    }
+
+    fn perform(&self, at: Instant) -> Perform<'_> {
+        Perform {
+            objects: &self.objects,
+            live: &self.live,
+            writer: &self.writer,
+            memory: &self.memory,
+            events: &self.events,
+            figures: &self.figures,
+            at,
+        }
+    }
+
+    /// Why Deployments cannot be written, by name.
+    fn failing(&self, namespace: &Namespace<'_>) -> std::collections::BTreeMap<String, String> {
+        let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
+        let failures = self.writer.failures().into_iter();
+        failures.filter_map(|(key, error)| Some((key.strip_prefix(&prefix)?.to_owned(), error))).collect()
+    }
+}

@@ -1,0 +1,185 @@
+//! What is known of the cluster at one moment.
+
+use super::live::Live;
+use super::memory::Memory;
+use super::roles::{ClusterObject, Roles};
+use super::served::{self, Natives};
+use super::views::{ConditionView, Csv, CsvView, GroupView};
+use crate::cluster::followed::{Followed, View};
+use crate::olm::api::operator_condition::OperatorCondition;
+use crate::olm::operator::Group;
+use crate::olm::operator::condition::{self, Known as KnownObject};
+use crate::olm::operator::deployment::Live as LiveDeployment;
+use crate::olm::operator::group::{self, Namespaces};
+use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
+use crate::olm::operator::rights::Rights;
+use crate::olm::work::version::ServerVersion;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Id = (String, String);
+
+pub(super) struct Known {
+    csvs: BTreeMap<Id, Arc<CsvView>>,
+    groups: BTreeMap<Id, Arc<GroupView>>,
+    conditions: BTreeMap<Id, Arc<ConditionView>>,
+    namespaces: Namespaces,
+    deployments: BTreeMap<Id, LiveDeployment>,
+    definitions: BTreeMap<String, Definition>,
+    services: BTreeMap<String, ApiService>,
+    accounts: BTreeMap<Id, Account>,
+    roles: Roles,
+    rights: Arc<Rights>,
+    kubernetes: Result<semver::Version, String>,
+}
+
+/// A namespace with ClusterServiceVersions, OperatorGroups or OperatorConditions.
+pub(super) struct Namespace<'a> {
+    pub name: &'a str,
+    pub csvs: BTreeMap<&'a str, &'a Csv>,
+    pub groups: Vec<Group<'a>>,
+    pub conditions: BTreeMap<&'a str, &'a OperatorCondition>,
+    pub deployments: BTreeMap<String, LiveDeployment>,
+}
+
+fn id(name: &str) -> Id {
+    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
+    (namespace.to_owned(), name.to_owned())
+}
+
+fn all<V: View>(followed: &Followed<V>) -> Option<BTreeMap<Id, Arc<V>>> {
+    Some(followed.all()?.into_iter().map(|(name, view)| (id(&name), view)).collect())
+}
+
+impl Known {
+    /// `None` before everything is known, and where there is nothing to do.
+    pub(super) fn of(live: &Live, memory: &Memory, version: &ServerVersion) -> Option<Known> {
+        let (csvs, groups, conditions) = (all(&live.csvs)?, all(&live.groups)?, all(&live.conditions)?);
+        if csvs.is_empty() && groups.is_empty() && conditions.is_empty() {
+            return None;
+        }
+        let version = version.known()?;
+        let kubernetes = version.map(|version| {
+            let number = |text: &str| text.parse().unwrap_or_default();
+            let patch = version.patch.as_deref().map(number).unwrap_or_default();
+            semver::Version::new(number(&version.major), number(&version.minor), patch)
+        });
+        let namespaces = live.namespaces.all()?.into_iter().map(|(name, it)| (name, it.labels.clone())).collect();
+        let deployments = all(&live.deployments)?.into_iter().map(|(id, it)| {
+            let kept = memory.kept(&id, &it.object);
+            (id, LiveDeployment { object: it.object.clone(), scaled: it.scaled, kept })
+        });
+        let roles = Roles {
+            roles: live.roles.all()?,
+            bindings: live.bindings.all()?,
+            cluster_roles: live.cluster_roles.all()?,
+            cluster_bindings: live.cluster_bindings.all()?,
+        };
+        Some(Known {
+            csvs,
+            groups,
+            conditions,
+            namespaces,
+            deployments: deployments.collect(),
+            definitions: live.definitions.all()?.into_iter().map(|(name, it)| (name, it.definition.clone())).collect(),
+            services: live.services.all()?.into_iter().map(|(name, it)| (name, it.service.clone())).collect(),
+            accounts: all(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
+            rights: memory.rights(&roles),
+            roles,
+            kubernetes,
+        })
+    }
+
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
+        let ids = self.csvs.keys().chain(self.groups.keys()).chain(self.conditions.keys());
+        let names: std::collections::BTreeSet<&str> = ids.map(|(namespace, _)| namespace.as_str()).collect();
+        names.into_iter().map(|name| self.namespace(name))
+    }
+
+    fn namespace<'a>(&'a self, name: &'a str) -> Namespace<'a> {
+        let group = |(_, it): (&Id, &'a Arc<GroupView>)| Group {
+            object: &it.0,
+            targets: group::targets(&it.0.spec, &self.namespaces),
+        };
+        Namespace {
+            name,
+            csvs: within(&self.csvs, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
+            groups: within(&self.groups, name).map(group).collect(),
+            conditions: within(&self.conditions, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
+            deployments: within(&self.deployments, name).map(|((_, id), it)| (id.clone(), it.clone())).collect(),
+        }
+    }
+
+    pub(super) fn world<'a>(&'a self, served: &'a served::Kinds) -> World<'a> {
+        World {
+            kubernetes: self.kubernetes.as_ref().map_err(String::as_str),
+            definitions: &self.definitions,
+            services: &self.services,
+            served,
+            accounts: &self.accounts,
+            rights: &self.rights,
+        }
+    }
+
+    pub(super) fn has_account(&self, namespace: &str, name: &str) -> bool {
+        self.accounts.contains_key(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// Groups and versions of kinds that have to be served, whoever defines them.
+    pub(super) fn natives(&self) -> Natives {
+        let specs = self.csvs.values().map(|it| &it.0.spec);
+        let natives = specs.clone().flat_map(|spec| &spec.native_apis).map(|it| (it.group.clone(), it.version.clone()));
+        let required = specs.flat_map(|spec| &spec.api_service_definitions.required);
+        natives.chain(required.map(|it| (it.group.clone(), it.version.clone()))).collect()
+    }
+
+    /// Differs where other kinds are served.
+    pub(super) fn kinds_version(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        for (name, it) in &self.definitions {
+            (name, &it.served, it.is_available).hash(&mut hasher);
+        }
+        for (name, it) in &self.services {
+            (name, it.is_available).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// ClusterRoleBindings and ClusterRoles that belong to a ClusterServiceVersion.
+    pub(super) fn cluster_objects(&self, csv: &Csv) -> impl Iterator<Item = ClusterObject> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let id = Some((text(&csv.metadata.namespace), text(&csv.metadata.name)));
+        let of = id.clone();
+        let bindings = self.roles.cluster_bindings.iter().filter(move |(_, it)| it.owner == id);
+        let roles = self.roles.cluster_roles.iter().filter(move |(_, it)| it.owner == of);
+        let bindings = bindings.map(|(name, it)| ClusterObject::Binding { name: name.clone(), uid: it.uid.clone() });
+        bindings.chain(roles.map(|(name, it)| ClusterObject::Role { name: name.clone(), uid: it.uid.clone() }))
+    }
+
+    /// The Role of an OperatorCondition, if it has to be written; and whether it exists.
+    pub(super) fn condition_role(&self, object: &OperatorCondition) -> Option<(bool, Value)> {
+        let live = self.roles.roles.get(&key(object));
+        let known = live.map(|it| (KnownObject { version: it.version(), owners: &it.owners }, &*it.rules));
+        condition::role(object, known).map(|role| (live.is_some(), role))
+    }
+
+    /// The same for its RoleBinding.
+    pub(super) fn condition_binding(&self, object: &OperatorCondition) -> Option<(bool, Value)> {
+        let live = self.roles.bindings.get(&key(object));
+        let known = live
+            .map(|it| (KnownObject { version: it.version(), owners: &it.owners }, &it.role, it.subjects.as_slice()));
+        condition::binding(object, known).map(|binding| (live.is_some(), binding))
+    }
+}
+
+fn key(object: &OperatorCondition) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}/{}", text(&object.metadata.namespace), text(&object.metadata.name))
+}
+
+fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {
+    let from = (namespace.to_owned(), String::new());
+    all.range(from..).take_while(move |((of, _), _)| of == namespace)
+}

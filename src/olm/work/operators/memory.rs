@@ -1,0 +1,128 @@
+//! What the process remembers of what it has written and seen.
+
+use super::roles::Roles;
+use crate::olm::api::keys::label;
+use crate::olm::operator::deployment;
+use crate::olm::operator::rights::Rights;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+type Id = (String, String);
+
+/// So many changes of a Deployment may follow each other at once, within this time.
+const PATIENCE: u32 = 3;
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// What the process remembers of its writes. Without it, some would be done once more.
+#[derive(Default)]
+pub(super) struct Memory(Mutex<Remembered>);
+
+#[derive(Default)]
+struct Remembered {
+    /// By Deployment: the hash of what was written, and which fields the API server has made different.
+    kept: BTreeMap<Id, (String, Vec<String>)>,
+    /// When a Deployment was changed lately.
+    changes: BTreeMap<Id, Vec<Instant>>,
+    /// Of these roles.
+    rights: Option<(Roles, Arc<Rights>)>,
+}
+
+fn hash(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/labels")?.get(label::DEPLOYMENT_SPEC_HASH)?.as_str()
+}
+
+impl Memory {
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn kept(&self, id: &Id, object: &Value) -> Vec<String> {
+        let remembered = self.lock();
+        let kept = remembered.kept.get(id).filter(|(of, _)| hash(object) == Some(of.as_str()));
+        kept.map(|(_, fields)| fields.clone()).unwrap_or_default()
+    }
+
+    /// The same as the last time as long as no role has changed.
+    pub(super) fn rights(&self, roles: &Roles) -> Arc<Rights> {
+        let mut remembered = self.lock();
+        if let Some((of, rights)) = &remembered.rights
+            && of.is_same(roles)
+        {
+            return rights.clone();
+        }
+        let rights = Arc::new(roles.rights());
+        remembered.rights = Some((roles.clone(), rights.clone()));
+        rights
+    }
+
+    pub(super) fn on_written(&self, id: &Id, written: &Value, answer: &Value, at: Instant) {
+        let fields = deployment::kept(written, answer);
+        let mut remembered = self.lock();
+        match hash(written).filter(|_| !fields.is_empty()) {
+            Some(hash) => {
+                tracing::info!(
+                    namespace = id.0,
+                    name = id.1,
+                    ?fields,
+                    "the API server keeps fields of a Deployment different"
+                );
+                remembered.kept.insert(id.clone(), (hash.to_owned(), fields));
+            }
+            None => drop(remembered.kept.remove(id)),
+        }
+        let changes = remembered.changes.entry(id.clone()).or_default();
+        changes.retain(|change| at.duration_since(*change) < WINDOW);
+        changes.push(at);
+    }
+
+    /// How long it rests after the change that is begun now.
+    pub(super) fn rest(&self, id: &Id, at: Instant) -> Duration {
+        rest(self.changes(id, at).saturating_add(1))
+    }
+
+    /// How often it was changed lately.
+    fn changes(&self, id: &Id, at: Instant) -> u32 {
+        let remembered = self.lock();
+        let changes = remembered.changes.get(id).into_iter().flatten();
+        let lately = changes.filter(|change| at.duration_since(**change) < WINDOW).count();
+        u32::try_from(lately).unwrap_or(u32::MAX)
+    }
+}
+
+/// How long a Deployment rests after it was changed back so often within [`WINDOW`]: whoever else changes it must not
+/// keep both busy.
+fn rest(repairs: u32) -> Duration {
+    let doubled = repairs.checked_sub(PATIENCE).map(|more| 1_u64 << more.min(8));
+    doubled.map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds.min(300)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_that_the_server_makes_different_are_remembered_for_what_was_written_alone() {
+        let object = |hash: &str, replicas: i64| {
+            json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "a", "namespace": "n", "labels": {label::DEPLOYMENT_SPEC_HASH: hash}},
+                "spec": {"replicas": replicas}})
+        };
+        let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
+        memory.on_written(&id, &object("x", 2), &object("x", 1), at);
+        assert_eq!(memory.kept(&id, &object("x", 1)), ["spec.replicas"]);
+        assert!(memory.kept(&id, &object("y", 1)).is_empty());
+        memory.on_written(&id, &object("x", 2), &object("x", 2), at);
+        assert!(memory.kept(&id, &object("x", 2)).is_empty());
+        assert_eq!(memory.changes(&id, at), 2);
+        assert_eq!(memory.changes(&id, at + WINDOW), 0);
+    }
+
+    #[test]
+    fn what_is_changed_back_again_and_again_rests_longer_and_longer() {
+        let rests = [0, 2, 3, 4, 5, 9, 20, u32::MAX].map(|repairs| rest(repairs).as_secs());
+        assert_eq!(rests, [0, 0, 1, 2, 4, 64, 256, 256]);
+    }
+}

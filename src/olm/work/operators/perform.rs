@@ -1,0 +1,296 @@
+//! Writes what was decided.
+
+use super::figures::OperatorFigures;
+use super::live::{
+    Live, binding_kind, cluster_binding_kind, cluster_role_kind, condition_kind, csv_kind, deployment_kind, group_kind,
+    role_kind,
+};
+use super::memory::Memory;
+use super::roles::ClusterObject;
+use super::views::Csv;
+use crate::cluster::followed::{Followed, View};
+use crate::cluster::writer::Writer;
+use crate::cluster::{ApiError, Kind, Objects};
+use crate::olm::api::GROUP;
+use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, Phase};
+use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
+use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::operator::State;
+use crate::olm::operator::deployment::{self, Live as LiveDeployment, Write};
+use crate::process::events::{Events, Notice};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+type Id = (String, String);
+
+/// What is written, one at a time for each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Csv(Id),
+    Deployment(Id),
+    Group(Id),
+    Condition(Id),
+    ConditionStatus(Id),
+    Role(Id),
+    Binding(Id),
+    ClusterRole(String),
+    ClusterBinding(String),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Csv((namespace, name)) => write!(f, "ClusterServiceVersion {namespace}/{name}"),
+            Key::Deployment((namespace, name)) => write!(f, "Deployment {namespace}/{name}"),
+            Key::Group((namespace, name)) => write!(f, "OperatorGroup {namespace}/{name}"),
+            Key::Condition((namespace, name)) => write!(f, "OperatorCondition {namespace}/{name}"),
+            Key::ConditionStatus((namespace, name)) => write!(f, "status of OperatorCondition {namespace}/{name}"),
+            Key::Role((namespace, name)) => write!(f, "Role {namespace}/{name}"),
+            Key::Binding((namespace, name)) => write!(f, "RoleBinding {namespace}/{name}"),
+            Key::ClusterRole(name) => write!(f, "ClusterRole {name}"),
+            Key::ClusterBinding(name) => write!(f, "ClusterRoleBinding {name}"),
+        }
+    }
+}
+
+/// What it is written with.
+pub(super) struct Perform<'a> {
+    pub objects: &'a Objects,
+    pub live: &'a Live,
+    pub writer: &'a Arc<Writer<Key>>,
+    pub memory: &'a Arc<Memory>,
+    pub events: &'a Events,
+    pub figures: &'a Arc<OperatorFigures>,
+    /// When the objects were looked at.
+    pub at: Instant,
+}
+
+fn id(object: &impl ResourceExt) -> Id {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn take<V: View>(followed: &Followed<V>, answer: Value) {
+    if let Ok(object) = serde_json::from_value(answer) {
+        followed.on_written(object);
+    }
+}
+
+impl Perform<'_> {
+    fn begin(&self, key: Key, write: impl Future<Output = Result<(), ApiError>> + Send + 'static) {
+        self.writer.begin(key, self.at, Duration::ZERO, write);
+    }
+
+    pub(super) fn patch(&self, csv: &Csv, patch: Value) {
+        let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
+        self.begin(Key::Csv(id.clone()), async move {
+            let answer = objects.merge_patch(&csv_kind(), &id.0, &id.1, &patch).await;
+            take(&live.csvs, absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
+    pub(super) fn status(
+        &self,
+        csv: &Csv,
+        state: Option<State>,
+        status: ClusterServiceVersionStatus,
+        is_replaced: bool,
+    ) {
+        let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
+        let (events, figures) = (self.events.clone(), self.figures.clone());
+        let before = csv.status.clone().unwrap_or_default();
+        let about = reference(csv);
+        let state = state.filter(|state| !state.is_told(&before));
+        let version = csv.metadata.resource_version.clone();
+        let status = with_removals(&json!(before), json!(status));
+        self.begin(Key::Csv(id.clone()), async move {
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+            let answer = objects.merge_patch_status(&csv_kind(), &id.0, &id.1, &patch).await;
+            let answer = absent_is_done(answer)?;
+            if !answer.is_null() {
+                state.into_iter().for_each(|state| tell(&id, &state, &events, about.clone()));
+                if is_replaced {
+                    figures.on_upgrade();
+                }
+                take(&live.csvs, answer);
+            }
+            Ok(())
+        });
+    }
+
+    pub(super) fn delete(&self, csv: &Csv) {
+        let (id, objects) = (id(csv), self.objects.clone());
+        let uid = csv.metadata.uid.clone().unwrap_or_default();
+        self.begin(
+            Key::Csv(id.clone()),
+            async move { objects.delete(&csv_kind(), &id.0, &id.1, &uid).await.map(drop) },
+        );
+    }
+
+    pub(super) fn deployment(&self, csv: &Csv, write: Write) {
+        let id = (csv.metadata.namespace.clone().unwrap_or_default(), write.name().to_owned());
+        let (objects, live, memory) = (self.objects.clone(), self.live.clone(), self.memory.clone());
+        let (of, at) = (id.clone(), self.at);
+        let rest = self.memory.rest(&id, self.at);
+        self.writer.begin(Key::Deployment(id), self.at, rest, async move {
+            let kind = deployment_kind();
+            let (written, answer) = match write {
+                Write::Create { object, .. } => match objects.create(&kind, &of.0, &object).await {
+                    Err(error) if error.is_already_exists() => adopt(&objects, &of, &object).await?,
+                    answer => (object, answer?),
+                },
+                Write::Replace { object, .. } => {
+                    let answer = objects.replace(&kind, &of.0, &of.1, &object).await?;
+                    (object, answer)
+                }
+                Write::Delete { uid, .. } => return objects.delete(&kind, &of.0, &of.1, &uid).await.map(drop),
+            };
+            memory.on_written(&of, &written, &answer, at);
+            take(&live.deployments, answer);
+            Ok(())
+        });
+    }
+
+    pub(super) fn group(&self, group: &OperatorGroup, status: Value) {
+        let (id, objects, live) = (id(group), self.objects.clone(), self.live.clone());
+        let version = group.metadata.resource_version.clone();
+        self.begin(Key::Group(id.clone()), async move {
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+            let answer = objects.merge_patch_status(&group_kind(), &id.0, &id.1, &patch).await;
+            take(&live.groups, absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
+    /// Makes the OperatorCondition of a ClusterServiceVersion, or patches it.
+    pub(super) fn condition(&self, csv: &Csv, exists: bool, object: Value) {
+        let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
+        self.begin(Key::Condition(id.clone()), async move {
+            let answer = match exists {
+                true => objects.merge_patch(&condition_kind(), &id.0, &id.1, &object).await?,
+                false => objects.create(&condition_kind(), &id.0, &object).await?,
+            };
+            take(&live.conditions, answer);
+            Ok(())
+        });
+    }
+
+    pub(super) fn condition_status(&self, condition: &OperatorCondition, status: OperatorConditionStatus) {
+        let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
+        let version = condition.metadata.resource_version.clone();
+        self.begin(Key::ConditionStatus(id.clone()), async move {
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+            let answer = objects.merge_patch_status(&condition_kind(), &id.0, &id.1, &patch).await;
+            take(&live.conditions, absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
+    /// `exists`: it is there in another form.
+    pub(super) fn role(&self, condition: &OperatorCondition, (exists, object): (bool, Value)) {
+        let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
+        self.begin(Key::Role(id.clone()), async move {
+            take(&live.roles, put(&objects, &role_kind(), &id, (exists, &object)).await?);
+            Ok(())
+        });
+    }
+
+    pub(super) fn binding(&self, condition: &OperatorCondition, (exists, object): (bool, Value)) {
+        let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
+        self.begin(Key::Binding(id.clone()), async move {
+            take(&live.bindings, put(&objects, &binding_kind(), &id, (exists, &object)).await?);
+            Ok(())
+        });
+    }
+
+    pub(super) fn cluster_object(&self, object: ClusterObject) {
+        let objects = self.objects.clone();
+        let (key, kind, name, uid) = match object {
+            ClusterObject::Role { name, uid } => (Key::ClusterRole(name.clone()), cluster_role_kind(), name, uid),
+            ClusterObject::Binding { name, uid } => {
+                (Key::ClusterBinding(name.clone()), cluster_binding_kind(), name, uid)
+            }
+        };
+        self.begin(key, async move { objects.delete(&kind, "", &name, &uid).await.map(drop) });
+    }
+}
+
+fn tell((namespace, name): &Id, state: &State, events: &Events, about: ObjectReference) {
+    let State { phase, reason, message } = state;
+    tracing::info!(namespace, name, ?phase, reason, message, "a ClusterServiceVersion");
+    events.publish_about(Notice::new(*phase == Phase::Failed, reason, message), about);
+}
+
+fn reference(csv: &Csv) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(format!("{GROUP}/v1alpha1")),
+        kind: Some("ClusterServiceVersion".to_owned()),
+        name: csv.metadata.name.clone(),
+        namespace: csv.metadata.namespace.clone(),
+        uid: csv.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// An object that has been deleted meanwhile needs nothing: then the answer is null.
+fn absent_is_done(answer: Result<Value, ApiError>) -> Result<Value, ApiError> {
+    match answer {
+        Err(error) if error.is_not_found() => Ok(Value::Null),
+        answer => answer,
+    }
+}
+
+/// As a merge patch: what was there and is not any more is null.
+fn with_removals(before: &Value, mut after: Value) -> Value {
+    if let (Some(before), Some(after)) = (before.as_object(), after.as_object_mut()) {
+        for key in before.keys() {
+            after.entry(key.clone()).or_insert(Value::Null);
+        }
+    }
+    after
+}
+
+async fn put(objects: &Objects, kind: &Kind, id: &Id, (exists, object): (bool, &Value)) -> Result<Value, ApiError> {
+    match exists {
+        true => objects.replace(kind, &id.0, &id.1, object).await,
+        false => objects.create(kind, &id.0, object).await,
+    }
+}
+
+/// There is a Deployment by this name, which does not have the label by which those of operators are known. Returns what was
+/// written, and the answer.
+async fn adopt(objects: &Objects, id: &Id, desired: &Value) -> Result<(Value, Value), ApiError> {
+    let kind = deployment_kind();
+    let Some(found) = objects.get(&kind, &id.0, &id.1).await? else {
+        let answer = objects.create(&kind, &id.0, desired).await?;
+        return Ok((desired.clone(), answer));
+    };
+    let live = LiveDeployment { object: Arc::new(found), ..LiveDeployment::default() };
+    let cause = |message: String| ApiError {
+        attempt: format!("take over Deployment {}/{}", id.0, id.1),
+        cause: crate::cluster::Cause::Server { code: 409, reason: "AlreadyExists".to_owned(), message },
+    };
+    match deployment::change(desired, &live).map_err(cause)? {
+        None => Ok((desired.clone(), (*live.object).clone())),
+        Some((object, _)) => {
+            let answer = objects.replace(&kind, &id.0, &id.1, &object).await?;
+            Ok((object, answer))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_in_the_status_any_more_is_removed() {
+        let before = json!({"phase": "Pending", "requirementStatus": [1], "message": "m"});
+        let patch = with_removals(&before, json!({"phase": "Failed", "reason": "r"}));
+        assert_eq!(patch, json!({"phase": "Failed", "reason": "r", "requirementStatus": null, "message": null}));
+    }
+}

@@ -1,0 +1,87 @@
+//! A Deployment as the API server has it: what is newer than this program stays.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::NamespaceResourceScope;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct WholeDeployment {
+    pub metadata: ObjectMeta,
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+impl WholeDeployment {
+    /// Whether its replicas were set by its scale, as autoscalers and `kubectl scale` do.
+    pub(super) fn is_scaled(&self) -> bool {
+        let replicas = |fields: &Value| fields.pointer("/f:spec/f:replicas").is_some();
+        let mut managed = self.metadata.managed_fields.iter().flatten();
+        managed.any(|it| {
+            it.subresource.as_deref() == Some("scale") && it.fields_v1.as_ref().is_some_and(|it| replicas(&it.0))
+        })
+    }
+
+    /// The object without what only tells who has written it.
+    pub(super) fn into_value(mut self) -> Value {
+        self.metadata.managed_fields = None;
+        let mut object = self.rest;
+        object.insert("metadata".to_owned(), serde_json::to_value(self.metadata).unwrap_or_default());
+        object.entry("apiVersion").or_insert_with(|| "apps/v1".into());
+        object.entry("kind").or_insert_with(|| "Deployment".into());
+        Value::Object(object)
+    }
+}
+
+impl kube::Resource for WholeDeployment {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Deployment".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "apps".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "deployments".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn who_scales_a_deployment_is_told_apart_from_who_writes_it() {
+        let entry = |subresource: Value| {
+            json!({"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "subresource": subresource,
+                "fieldsV1": {"f:spec": {"f:replicas": {}}}})
+        };
+        for (subresource, scaled) in [(json!("scale"), true), (Value::Null, false), (json!("status"), false)] {
+            let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2, "new": [1]},
+                "metadata": {"name": "a", "managedFields": [entry(subresource)]}});
+            let whole: WholeDeployment = serde_json::from_value(object).unwrap();
+            assert_eq!(whole.is_scaled(), scaled);
+            let object = whole.into_value();
+            assert_eq!(object["spec"]["new"], json!([1]));
+            assert_eq!(object["metadata"], json!({"name": "a"}));
+        }
+    }
+}
