@@ -274,7 +274,7 @@ impl<'a> Facts<'a> {
         trouble: &mut status::Trouble,
     ) {
         let is_whole = answer.parts.iter().all(|part| matches!(part.outcome, Outcome::Install(_)));
-        let mut new: Vec<New> = answer.parts.iter().flat_map(Part::new).cloned().collect();
+        let mut new: Vec<New> = answer.parts.iter().flat_map(Part::installs).cloned().collect();
         new.sort_by(|one, other| one.name.cmp(&other.name));
         let names: BTreeSet<&str> = new.iter().map(|it| it.name.as_str()).collect();
         let is_same = |plan: &Plan| plan.csvs.iter().map(String::as_str).eq(names.iter().copied());

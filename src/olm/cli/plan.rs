@@ -259,7 +259,7 @@ fn of_round(round: &Round) -> Value {
             "explanation": failure.explanation}))
         }
     });
-    json!({"held": round.held, "install": round.new().into_iter().map(new).collect::<Vec<_>>(),
+    json!({"held": round.held, "install": round.installs().into_iter().map(new).collect::<Vec<_>>(),
         "failures": failures.collect::<Vec<_>>(), "manual": round.manual})
 }
 
@@ -294,7 +294,7 @@ fn text(rounds: &[Round], only: Option<&str>, page: &Page) -> String {
         }
         if is_empty && round.held.is_none() {
             out.push_str("nothing is to be installed\n");
-        } else if !round.manual.is_empty() && !round.new().is_empty() {
+        } else if !round.manual.is_empty() && !round.installs().is_empty() {
             let names = round.manual.join(", ");
             let text = format!("somebody has to approve it, because of the Subscriptions {names}");
             layout::paragraph(page, &mut out, "", &text, Colour::Busy);

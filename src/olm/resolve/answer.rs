@@ -70,7 +70,7 @@ pub(crate) struct New {
 
 impl Part {
     /// What is to be installed; nothing where that cannot be.
-    pub(crate) fn new(&self) -> &[New] {
+    pub(crate) fn installs(&self) -> &[New] {
         match &self.outcome {
             Outcome::Install(new) => new,
             Outcome::Impossible(_) | Outcome::GaveUp => &[],

@@ -39,8 +39,8 @@ pub(crate) struct Round {
 
 impl Round {
     /// All that is to be installed, by name.
-    pub(crate) fn new(&self) -> Vec<&New> {
-        let mut new: Vec<&New> = self.answer.parts.iter().flat_map(Part::new).collect();
+    pub(crate) fn installs(&self) -> Vec<&New> {
+        let mut new: Vec<&New> = self.answer.parts.iter().flat_map(Part::installs).collect();
         new.sort_by(|one, other| one.name.cmp(&other.name));
         new
     }
@@ -116,7 +116,7 @@ impl Hypothesis {
         let mut rounds = Vec::new();
         for _ in 0..most {
             let round = self.round(cluster, limits);
-            let is_last = round.new().is_empty();
+            let is_last = round.installs().is_empty();
             self.carry_out(&round);
             if !is_last || rounds.is_empty() || round.held.is_some() {
                 rounds.push(round);
@@ -129,7 +129,7 @@ impl Hypothesis {
     }
 
     fn carry_out(&mut self, round: &Round) {
-        let new = round.new();
+        let new = round.installs();
         let gone: BTreeSet<&str> = new.iter().map(|it| it.replaces.as_str()).collect();
         self.csvs.retain(|csv| !gone.contains(csv.name.as_str()));
         for it in new {

@@ -20,7 +20,7 @@ fn rounds(hypothesis: Hypothesis) -> Vec<Round> {
 }
 
 fn names(round: &Round) -> Vec<&str> {
-    round.new().iter().map(|new| new.name.as_str()).collect()
+    round.installs().iter().map(|new| new.name.as_str()).collect()
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn rounds_go_on_until_the_head_is_reached_one_version_at_a_time() {
     let pinned = Case::of(&["a"]).change(0, |it| it.spec.starting_csv = "a.v1".to_owned());
     let found = rounds(hypothesis(&pinned));
     assert_eq!(found.iter().map(names).collect::<Vec<_>>(), [["a.v1"], ["a.v2"]]);
-    assert_eq!(found[1].new()[0].replaces, "a.v1");
+    assert_eq!(found[1].installs()[0].replaces, "a.v1");
     let installed =
         Case::of(&["a"]).with_plan(plan(1, "a.v2", InstallPlanPhase::Complete)).with_csv(csv("a.v2", Phase::Succeeded));
     let found = rounds(hypothesis(&installed));
@@ -42,7 +42,7 @@ fn package_that_nobody_has_subscribed_to_can_be_tried() {
     let found = rounds(tried);
     assert_eq!(names(&found[0]), ["a.v2", "b.v1", "c.v1"]);
     assert_eq!(found.len(), 1, "what only others depend on has a Subscription of its own");
-    let reasons = |name: &str| found[0].new().iter().find(|new| new.name == name).unwrap().reasons.clone();
+    let reasons = |name: &str| found[0].installs().iter().find(|new| new.name == name).unwrap().reasons.clone();
     assert_eq!(reasons("b.v1"), ["subscription b asks for it"]);
     assert_eq!(
         reasons("c.v1"),
