@@ -17,6 +17,7 @@ pub(crate) mod names;
 pub(crate) mod net;
 pub(crate) mod packages;
 pub(crate) mod permissions;
+pub(crate) mod plan;
 pub(crate) mod planned;
 pub(crate) mod registry;
 pub(crate) mod resolve;

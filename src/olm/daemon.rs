@@ -12,6 +12,7 @@ use crate::olm::certificate::Stored;
 use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
 use crate::olm::work::certificate::{self, Identity};
+use crate::olm::work::plans::PlanController;
 use crate::olm::work::subscriptions::SubscriptionController;
 use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
@@ -65,24 +66,31 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     };
     let lease = (settings.namespace.as_str(), LEASE);
     let (election, objects) = candidate(&clients, MANAGER, lease, result, &settings.lease, times);
-    let (version, image) = (&settings.release_version, &settings.image);
-    tracing::info!(%version, %image, "looking after catalogs");
+    tracing::info!(version = %settings.release_version, image = %settings.image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
-    let of_subscriptions = settings.of_subscriptions();
     let (controller, outputs) =
         CatalogController::new(of_controller, &clients, objects.clone(), led.clone(), store.clone(), figures, &stop);
-    let subscriptions =
-        SubscriptionController::new(of_subscriptions, &clients, objects.clone(), led, &outputs, store, &stop);
+    let plans = PlanController::new(settings.of_plans(), &clients, objects.clone(), led.clone(), &stop);
+    let subscriptions = SubscriptionController::new(
+        settings.of_subscriptions(),
+        &clients,
+        objects.clone(),
+        led,
+        &outputs,
+        store,
+        &stop,
+    );
     let served = servers.start(&outputs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
     let (until, over) = (stop.clone(), ended.clone());
     let others = tokio::spawn(task::guarded("subscriptions", &stop, subscriptions.run(stop.clone())));
+    let plans = tokio::spawn(task::guarded("plans", &stop, plans.run(stop.clone())));
     let running = async move {
         // However it ends.
         let _over = over.drop_guard();
         controller.run(heartbeat, until).await;
-        let _ended = others.await;
+        let _ended = (others.await, plans.await);
     };
     let running = tokio::spawn(task::guarded("catalogs", &stop, running));
     let certificate = served.packages.as_ref().map(|packages| Certificate {

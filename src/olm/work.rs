@@ -3,4 +3,5 @@
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
 pub(crate) mod packages;
+pub(crate) mod plans;
 pub(crate) mod subscriptions;

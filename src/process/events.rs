@@ -81,6 +81,11 @@ impl Events {
             uid,
             ..ObjectReference::default()
         };
+        self.publish_at(notice, regarding);
+    }
+
+    /// Publishes a notice about any object. The event is in the namespace of the object.
+    pub(crate) fn publish_at(&self, notice: Notice, regarding: ObjectReference) {
         if self.queue.try_send((notice, regarding)).is_err() {
             tracing::debug!("event dropped: too many are waiting");
         }

@@ -6,7 +6,7 @@ use crate::net::proxy::Proxies;
 use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
 use crate::olm::source::pod::ImageAccess;
 use crate::olm::work::certificate::Identity;
-use crate::olm::work::{catalogs, subscriptions};
+use crate::olm::work::{catalogs, plans, subscriptions};
 use crate::process::serving::Serving;
 use crate::process::settings::{LeaseSettings, SettingsError, address};
 use crate::serve::tls;
@@ -198,6 +198,11 @@ impl Settings {
             version: self.release_version.clone(),
             global_namespace: self.global_namespace().to_owned(),
         }
+    }
+
+    /// What the controller of InstallPlans needs of it.
+    pub(super) fn of_plans(&self) -> plans::Settings {
+        plans::Settings { namespace: self.namespace.clone(), identity: self.lease.identity() }
     }
 
     /// The namespace whose catalogs all others see.
