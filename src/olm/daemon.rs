@@ -59,27 +59,17 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let reader = Objects::reader(clients.call.clone());
     let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let result = LeaderResult {
-        plural: "clusteroperators",
-        name: cluster_operator::CATALOG.to_owned(),
-        list: "/status/conditions",
-    };
     let lease = (settings.namespace.as_str(), LEASE);
-    let (election, objects) = candidate(&clients, MANAGER, lease, result, &settings.lease, times);
+    let (election, objects) = candidate(&clients, MANAGER, lease, result(), &settings.lease, times);
     tracing::info!(version = %settings.release_version, image = %settings.image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
+    let plans =
+        PlanController::new(settings.of_plans(), &clients, objects.clone(), led.clone(), figures.clone(), &stop);
     let (controller, outputs) =
         CatalogController::new(of_controller, &clients, objects.clone(), led.clone(), store.clone(), figures, &stop);
-    let plans = PlanController::new(settings.of_plans(), &clients, objects.clone(), led.clone(), &stop);
-    let subscriptions = SubscriptionController::new(
-        settings.of_subscriptions(),
-        &clients,
-        objects.clone(),
-        led,
-        &outputs,
-        store,
-        &stop,
-    );
+    let of_subscriptions = settings.of_subscriptions();
+    let subscriptions =
+        SubscriptionController::new(of_subscriptions, &clients, objects.clone(), led, &outputs, store, &stop);
     let served = servers.start(&outputs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
@@ -104,6 +94,11 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let _ended = running.await;
     served.ended().await;
     Ok(outcome?)
+}
+
+/// By what others see that this process works.
+fn result() -> LeaderResult {
+    LeaderResult { plural: "clusteroperators", name: cluster_operator::CATALOG.to_owned(), list: "/status/conditions" }
 }
 
 /// Whether a client that the servers know can be answered.

@@ -21,6 +21,8 @@ pub(crate) struct CatalogFigures {
 pub(crate) struct OperatorsSnapshot {
     /// `None` before all CatalogSources are known.
     pub catalogs: Option<Vec<CatalogFigures>>,
+    /// How often the API server has warned of what an InstallPlan creates or changes.
+    pub plan_warnings: u64,
     /// Objects that are left out because they do not have the form of their kind: kind, namespace and name.
     pub undecodable: Vec<(&'static str, String, String)>,
     /// Requests to the API server by verb and status code.
@@ -64,6 +66,8 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
             samples.add(&labels, counted(catalog.snapshots));
         }
     });
+    let help = "How often the API server has warned of what an InstallPlan creates or changes.";
+    text.counter("installplan_warnings_total", help, |samples| samples.add(&[], counted(snapshot.plan_warnings)));
     let help = "1 for each object that is left out because it does not have the form of its kind.";
     text.gauge("olm_undecodable_object", help, |samples| {
         for (kind, namespace, name) in &snapshot.undecodable {
@@ -104,6 +108,12 @@ mod tests {
         assert_eq!(samples(Some(vec![])), ["catalog_source_count 0"]);
         // A process that has only just begun knows nothing.
         assert_eq!(samples(None), [""; 0]);
+    }
+
+    #[test]
+    fn warnings_of_plans_are_counted() {
+        let text = text(&OperatorsSnapshot { plan_warnings: 3, ..OperatorsSnapshot::default() });
+        assert!(text.lines().any(|line| line == "installplan_warnings_total 3"), "{text}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::olm::api::install_plan::{InstallPlan, InstallPlanStatus};
 use crate::olm::plan::group::Group;
 use crate::olm::plan::surplus::{Known, surplus};
 use crate::olm::plan::{Decision, Facts, decide};
+use crate::olm::work::catalogs::Figures;
 use crate::process::events::Events;
 use attempt::{Attempt, Retries};
 use jiff::Timestamp;
@@ -56,6 +57,7 @@ pub(crate) struct PlanController {
     writer: Arc<Writer<Key>>,
     retries: Arc<Retries>,
     events: Events,
+    figures: Arc<Figures>,
     publishing: JoinHandle<()>,
 }
 
@@ -66,6 +68,7 @@ impl PlanController {
         clients: &Arc<Clients>,
         objects: Objects,
         leading: watch::Receiver<bool>,
+        figures: Arc<Figures>,
         stop: &CancellationToken,
     ) -> PlanController {
         let changed = Arc::new(Notify::new());
@@ -81,6 +84,7 @@ impl PlanController {
             retries: Arc::default(),
             changed,
             events,
+            figures,
             publishing,
         }
     }
@@ -147,6 +151,7 @@ impl PlanController {
                     kinds: self.kinds.clone(),
                     live: self.live.clone(),
                     events: self.events.clone(),
+                    figures: self.figures.clone(),
                     retries: self.retries.clone(),
                     plan: plan.clone(),
                     own_namespace: self.settings.namespace.clone(),

@@ -7,6 +7,7 @@ use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
 use crate::olm::source::health::health;
 use crate::serve::process;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ pub(crate) struct Figures {
     requests: RequestCounts,
     live: OnceLock<Live>,
     snapshots: Mutex<BTreeMap<Id, u64>>,
+    plan_warnings: AtomicU64,
     /// What was served before the process began that is not served yet; `None` before that is known, or once it is served.
     missing: Mutex<Missing>,
 }
@@ -36,11 +38,22 @@ enum Missing {
 
 impl Figures {
     pub(crate) fn new(requests: RequestCounts) -> Figures {
-        Figures { requests, live: OnceLock::new(), snapshots: Mutex::default(), missing: Mutex::default() }
+        Figures {
+            requests,
+            live: OnceLock::new(),
+            snapshots: Mutex::default(),
+            plan_warnings: AtomicU64::default(),
+            missing: Mutex::default(),
+        }
     }
 
     pub(super) fn show(&self, live: Live) {
         let _first = self.live.set(live);
+    }
+
+    /// The API server has warned of what a plan writes.
+    pub(crate) fn count_plan_warning(&self) {
+        self.plan_warnings.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn count(&self, snapshots: BTreeMap<Id, u64>) {
@@ -90,6 +103,7 @@ impl Figures {
             });
             figures.collect()
         });
+        snapshot.plan_warnings = self.plan_warnings.load(Ordering::Relaxed);
         snapshot.undecodable = self.live.get().map(undecodable).unwrap_or_default();
         text(&snapshot)
     }

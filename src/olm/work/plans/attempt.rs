@@ -11,6 +11,7 @@ use crate::olm::api::install_plan::{InstallPlan, StepStatus};
 use crate::olm::bundle::CSV;
 use crate::olm::plan::step::{self, Action, Item};
 use crate::olm::plan::{Outcome, Trouble, after, is_final};
+use crate::olm::work::catalogs::Figures;
 use crate::process::events::{Events, Notice};
 use futures::StreamExt;
 use futures::stream;
@@ -105,6 +106,7 @@ pub(super) struct Attempt {
     pub kinds: Arc<Kinds>,
     pub live: Live,
     pub events: Events,
+    pub figures: Arc<Figures>,
     pub retries: Arc<Retries>,
     pub plan: Arc<InstallPlan>,
     /// The namespace of the process.
@@ -331,6 +333,7 @@ impl Attempt {
     fn warn(&self, item: &Item, warnings: &Warnings) {
         let texts = std::mem::take(&mut *warnings.lock().unwrap_or_else(PoisonError::into_inner));
         for text in texts {
+            self.figures.count_plan_warning();
             let note = format!("{} {}: {text}", item.kind, item.name);
             self.tell(Notice::new(true, "AppliedWithWarnings", &note), item.place);
         }
