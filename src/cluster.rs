@@ -30,4 +30,4 @@ pub(crate) use dated::dated;
 pub(crate) use error::{ApiError, Cause};
 pub(crate) use index::{CachedState, Index};
 pub(crate) use kinds::{Kind, Kinds};
-pub(crate) use objects::Objects;
+pub(crate) use objects::{Objects, Warnings};

@@ -18,6 +18,7 @@ pub(crate) mod net;
 pub(crate) mod operator;
 pub(crate) mod packages;
 pub(crate) mod permissions;
+pub(crate) mod plan;
 pub(crate) mod planned;
 pub(crate) mod registry;
 pub(crate) mod resolve;

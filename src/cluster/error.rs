@@ -69,6 +69,17 @@ impl ApiError {
         self.has(404, "")
     }
 
+    /// A right is missing.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.has(403, "Forbidden") && !self.is_namespace_terminating()
+    }
+
+    /// The server cannot say what would become of the request: somebody whom it asks about each write does not answer without effect.
+    pub(crate) fn is_of_dry_run(&self) -> bool {
+        matches!(&self.cause, Cause::Server { code: 400 | 405 | 501, message, .. }
+            if message.contains("dry run") || message.contains("dryRun"))
+    }
+
     /// The server asks for patience; an eviction is forbidden by a PodDisruptionBudget.
     pub(crate) fn is_too_many_requests(&self) -> bool {
         self.has(429, "")

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A read or write that takes longer has failed.
@@ -60,6 +60,18 @@ pub(crate) struct Objects {
     /// The field manager of all writes.
     manager: &'static str,
     longest_write: Duration,
+    /// The server checks creations and updates, and stores nothing.
+    dry_run: bool,
+}
+
+/// Where warnings of the API server are put.
+pub(crate) type Warnings = Arc<Mutex<Vec<String>>>;
+
+/// The text of each `Warning` header with the code 299, which API servers use: `299 - "text"`.
+fn warnings(headers: &http::HeaderMap) -> impl Iterator<Item = String> {
+    let values = headers.get_all(http::header::WARNING).iter().filter_map(|value| value.to_str().ok());
+    let texts = values.filter_map(|value| value.strip_prefix("299 ")?.split_once(' ')?.1.strip_prefix('"'));
+    texts.map(|text| text.strip_suffix('"').unwrap_or(text).replace("\\\"", "\""))
 }
 
 impl std::fmt::Debug for Objects {
@@ -71,7 +83,7 @@ impl std::fmt::Debug for Objects {
 impl Objects {
     /// `manager`: under whose name it writes.
     pub(crate) fn new(client: Client, manager: &'static str, may_write: MayWrite) -> Self {
-        Objects { client, may_write, manager, longest_write: CALL_TIMEOUT }
+        Objects { client, may_write, manager, longest_write: CALL_TIMEOUT, dry_run: false }
     }
 
     /// For whoever never writes.
@@ -84,8 +96,33 @@ impl Objects {
         Objects { longest_write: limit.min(CALL_TIMEOUT), ..self }
     }
 
+    /// The same, whose creations and updates are only checked by the server.
+    pub(crate) fn dry_run(&self) -> Self {
+        Objects { dry_run: true, ..self.clone() }
+    }
+
+    /// The same, which puts what the server warns of there.
+    pub(crate) fn telling(&self, to: &Warnings) -> Self {
+        let (client, to) = (self.client.clone(), to.clone());
+        let namespace = client.default_namespace().to_owned();
+        let send = move |request: http::Request<Body>| {
+            let (client, to) = (client.clone(), to.clone());
+            async move {
+                let response = client.send(request).await?;
+                to.lock().unwrap_or_else(PoisonError::into_inner).extend(warnings(response.headers()));
+                Ok::<_, kube::Error>(response)
+            }
+        };
+        Objects { client: Client::new(tower::service_fn(send), namespace), ..self.clone() }
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Parameters of a POST or PUT.
+    fn params(&self) -> PostParams {
+        PostParams { dry_run: self.dry_run, ..post(self.manager) }
     }
 
     /// A client whose requests are sent only while [`MayWrite`] allows them.
@@ -174,7 +211,7 @@ impl Objects {
         body: Vec<u8>,
     ) -> Result<Box<RawValue>, ApiError> {
         let attempt = format!("create {}", label(kind, namespace, name));
-        let request = kube::core::Request::new(kind.path(namespace)).create(&post(self.manager), body);
+        let request = kube::core::Request::new(kind.path(namespace)).create(&self.params(), body);
         self.write(&attempt, request).await
     }
 
@@ -265,7 +302,7 @@ impl Objects {
     ) -> Result<Value, ApiError> {
         let attempt = format!("update {}", label(kind, namespace, name));
         let request =
-            kube::core::Request::new(kind.path(namespace)).replace(name, &post(self.manager), bytes(&attempt, object)?);
+            kube::core::Request::new(kind.path(namespace)).replace(name, &self.params(), bytes(&attempt, object)?);
         self.write(&attempt, request).await
     }
 

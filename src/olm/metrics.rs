@@ -36,6 +36,8 @@ pub(crate) struct OperatorsSnapshot {
     pub csvs: Option<Vec<CsvFigures>>,
     /// How often one was replaced by another.
     pub upgrades: u64,
+    /// How often the API server has warned of what an InstallPlan creates or changes.
+    pub plan_warnings: u64,
     /// Objects that are left out because they do not have the form of their kind: kind, namespace and name.
     pub undecodable: Vec<(&'static str, String, String)>,
     /// Requests to the API server by verb and status code.
@@ -80,6 +82,8 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
         }
     });
     operators(&mut text, snapshot);
+    let help = "How often the API server has warned of what an InstallPlan creates or changes.";
+    text.counter("installplan_warnings_total", help, |samples| samples.add(&[], counted(snapshot.plan_warnings)));
     let help = "1 for each object that is left out because it does not have the form of its kind.";
     text.gauge("olm_undecodable_object", help, |samples| {
         for (kind, namespace, name) in &snapshot.undecodable {
@@ -179,6 +183,12 @@ mod tests {
             "csv_upgrade_count 3".to_owned(),
         ];
         assert_eq!(samples, expected);
+    }
+
+    #[test]
+    fn warnings_of_plans_are_counted() {
+        let text = text(&OperatorsSnapshot { plan_warnings: 3, ..OperatorsSnapshot::default() });
+        assert!(text.lines().any(|line| line == "installplan_warnings_total 3"), "{text}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ const MAX_NAME: usize = 253;
 /// Characters of a hash at the end of a name.
 const HASH: usize = 10;
 /// What a Secret of a bundle is called, which others tell from a pull secret by that.
-const BUNDLE_SECRET: &str = "BundleSecret";
-const SUBSCRIPTION: (&str, &str) = ("operators.coreos.com", "Subscription");
+pub(crate) const BUNDLE_SECRET: &str = "BundleSecret";
+pub(crate) const SUBSCRIPTION: (&str, &str) = ("operators.coreos.com", "Subscription");
 /// Group and kind of what a bundle may bring beside its ClusterServiceVersion.
 const SUPPORTED: [(&str, &str); 21] = [
     definition::KIND,
@@ -42,6 +42,11 @@ const SUPPORTED: [(&str, &str); 21] = [
 ];
 const RBAC: &str = "rbac.authorization.k8s.io";
 const CONSOLE: &str = "console.openshift.io";
+
+/// Whether plans may have objects of this group and kind beside ClusterServiceVersions.
+pub(crate) fn is_supported(kind: (&str, &str)) -> bool {
+    SUPPORTED.contains(&kind)
+}
 
 /// A bundle that is to be installed.
 #[derive(Clone, Debug)]

@@ -4,5 +4,6 @@ pub(crate) mod catalogs;
 pub(crate) mod certificate;
 pub(crate) mod operators;
 pub(crate) mod packages;
+pub(crate) mod plans;
 pub(crate) mod subscriptions;
 mod version;

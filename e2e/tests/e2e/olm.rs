@@ -4,6 +4,7 @@ mod catalogs;
 mod clients;
 mod hostile;
 mod hub;
+mod install_plans;
 mod kills;
 mod node;
 mod node_pods;

@@ -60,3 +60,18 @@ fn webhook_is_known_by_the_server_s_words_and_its_namespace_by_the_address() {
     assert!(!error(403, &calling("https://hook.widgets.svc:443/")).is_of_webhook(), "it has answered");
     assert_eq!(error(500, "etcdserver: request timed out").webhook_namespace(), None);
 }
+
+#[test]
+fn missing_right_and_dry_run_that_is_not_possible_are_told_apart() {
+    let answer = |code, reason: &str, message: &str| {
+        let status = Status { code, reason: reason.into(), message: message.into(), ..Status::default() };
+        ApiError::of("create it", kube::Error::Api(Box::new(status)))
+    };
+    let forbidden = answer(403, "Forbidden", "user cannot create it");
+    assert!(forbidden.is_forbidden() && !forbidden.is_of_dry_run());
+    let ending = "it cannot be created in namespace a because it is being terminated";
+    assert!(!answer(403, "Forbidden", ending).is_forbidden());
+    let hook = answer(400, "BadRequest", "admission webhook \"a.example.com\" does not support dry run");
+    assert!(hook.is_of_dry_run() && !hook.is_forbidden());
+    assert!(!answer(400, "BadRequest", "no").is_of_dry_run() && !answer(422, "Invalid", "dry run").is_of_dry_run());
+}

@@ -4,8 +4,9 @@ use super::settings::{Loop, Settings};
 use crate::cluster::{Clients, Objects, task};
 use crate::olm::api::{LEASE, MANAGER};
 use crate::olm::net::store::Store;
-use crate::olm::work::catalogs::Outputs;
+use crate::olm::work::catalogs::{Figures, Outputs};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
+use crate::olm::work::plans::PlanController;
 use crate::olm::work::subscriptions::SubscriptionController;
 use crate::process::events::Events;
 use crate::process::settings::SettingsError;
@@ -20,6 +21,7 @@ pub(super) struct Common<'a> {
     pub clients: &'a Arc<Clients>,
     pub objects: &'a Objects,
     pub led: &'a watch::Receiver<bool>,
+    pub figures: Arc<Figures>,
     pub operators: Arc<OperatorFigures>,
     pub stop: &'a CancellationToken,
 }
@@ -39,12 +41,16 @@ impl Common<'_> {
         let settings = self.settings.of_subscriptions()?;
         let leads = self.leads(Loop::Subscriptions);
         let subscriptions = SubscriptionController::new(settings, clients, objects(), leads, outputs, store, stop);
+        let leads = self.leads(Loop::Subscriptions);
+        let plans =
+            PlanController::new(self.settings.of_plans(), clients, objects(), leads, self.figures.clone(), stop);
         let (events, _publishing) =
             Events::start(self.objects.client_for_writes(), LEASE, &self.settings.namespace, MANAGER, stop);
         let (leads, figures) = (self.leads(Loop::Operators), self.operators.clone());
         let operators = OperatorController::new(clients, objects(), leads, events, figures, stop);
         Ok(vec![
             tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),
+            tokio::spawn(task::guarded("plans", stop, plans.run(stop.clone()))),
             tokio::spawn(task::guarded("operators", stop, operators.run(stop.clone()))),
         ])
     }

@@ -7,7 +7,7 @@ use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
 use crate::olm::duration;
 use crate::olm::source::pod::ImageAccess;
 use crate::olm::work::certificate::Identity;
-use crate::olm::work::{catalogs, subscriptions};
+use crate::olm::work::{catalogs, plans, subscriptions};
 use crate::process::serving::Serving;
 use crate::process::settings::{LeaseSettings, SettingsError, address};
 use crate::serve::tls;
@@ -218,6 +218,11 @@ impl Settings {
             global_namespace: self.global_namespace().to_owned(),
             unpack_timeout: timeout.ok_or_else(wrong)?,
         })
+    }
+
+    /// What the controller of InstallPlans needs of it.
+    pub(super) fn of_plans(&self) -> plans::Settings {
+        plans::Settings { namespace: self.namespace.clone(), identity: self.lease.identity() }
     }
 
     /// The namespace whose catalogs all others see.

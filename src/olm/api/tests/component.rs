@@ -111,7 +111,8 @@ fn operators_are_reported_by_the_names_that_the_cluster_knows() {
     assert_eq!(allowed, names);
 }
 
-/// Whoever may do everything has the cluster.
+/// Whoever may do everything has the cluster. Two rights reach that far: objects of each kind that an operator defines are read, and
+/// operators are given what they ask for.
 #[test]
 fn each_right_of_the_process_is_spelled_out() {
     let manifests = manifests(None);
@@ -122,7 +123,10 @@ fn each_right_of_the_process_is_spelled_out() {
             let wide = parts.iter().any(|part| rule.get(*part).is_some_and(|all| all.to_string().contains('*')));
             let powers =
                 ["escalate", "bind", "impersonate"].iter().any(|verb| list(rule, "/verbs").contains(&json!(verb)));
-            assert!(!wide && !powers, "{}: {rule}", role.id);
+            let reads = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]});
+            let gives = json!({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles", "roles"],
+                "verbs": ["bind", "escalate"]});
+            assert!(!wide && !powers || *rule == reads || *rule == gives, "{}: {rule}", role.id);
         }
     }
     let secrets = object(&manifests, "Role", "olm-operator");

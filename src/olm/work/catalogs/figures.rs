@@ -8,6 +8,7 @@ use crate::olm::source::health::health;
 use crate::olm::work::operators::OperatorFigures;
 use crate::serve::process;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ pub(crate) struct Figures {
     requests: RequestCounts,
     live: OnceLock<Live>,
     snapshots: Mutex<BTreeMap<Id, u64>>,
+    plan_warnings: AtomicU64,
     /// What was served before the process began that is not served yet; `None` before that is known, or once it is served.
     missing: Mutex<Missing>,
     operators: Arc<OperatorFigures>,
@@ -38,11 +40,23 @@ enum Missing {
 
 impl Figures {
     pub(crate) fn new(requests: RequestCounts, operators: Arc<OperatorFigures>) -> Figures {
-        Figures { requests, live: OnceLock::new(), snapshots: Mutex::default(), missing: Mutex::default(), operators }
+        Figures {
+            requests,
+            live: OnceLock::new(),
+            snapshots: Mutex::default(),
+            plan_warnings: AtomicU64::default(),
+            missing: Mutex::default(),
+            operators,
+        }
     }
 
     pub(super) fn show(&self, live: Live) {
         let _first = self.live.set(live);
+    }
+
+    /// The API server has warned of what a plan writes.
+    pub(crate) fn count_plan_warning(&self) {
+        self.plan_warnings.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn count(&self, snapshots: BTreeMap<Id, u64>) {
@@ -92,6 +106,7 @@ impl Figures {
             });
             figures.collect()
         });
+        snapshot.plan_warnings = self.plan_warnings.load(Ordering::Relaxed);
         snapshot.undecodable = self.live.get().map(undecodable).unwrap_or_default();
         let operators = self.operators.undecodable().into_iter().map(|(kind, name)| {
             let (namespace, name) = place(&name);
