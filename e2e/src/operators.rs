@@ -1,6 +1,6 @@
 //! Operators for tests: bundles of their versions in a registry, and catalogs that offer them.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::catalogs;
 
@@ -46,21 +46,23 @@ impl Version {
         let deployment = json!({"name": format!("{}-operator", self.package()), "spec": {"replicas": 1,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels},
-                "spec": {"serviceAccountName": self.package(), "containers": [container]}}}});
+                "spec": {"serviceAccountName": self.package(), "containers": [container],
+                    "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]}}}});
         let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
         let permissions = json!([{"serviceAccountName": self.package(), "rules": rules}]);
         let modes: Vec<Value> = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"]
             .map(|mode| json!({"type": mode, "supported": true}))
             .into();
-        let mut spec = json!({"displayName": self.package(), "version": self.version(), "installModes": modes,
+        let spec = json!({"displayName": self.package(), "version": self.version(), "installModes": modes,
             "install": {"strategy": "deployment", "spec": {"deployments": [deployment], "permissions": permissions}}});
-        if !self.replaces.is_empty() {
-            spec["replaces"] = json!(self.replaces);
-        }
-        if !self.kind.is_empty() {
-            let name = format!("{}.{}", self.plural(), self.group());
-            spec["customresourcedefinitions"] = json!({"owned": [{"name": name, "version": "v1", "kind": self.kind}]});
-        }
+        let name = format!("{}.{}", self.plural(), self.group());
+        let owned = json!({"owned": [{"name": name, "version": "v1", "kind": self.kind}]});
+        let more = [
+            ("replaces", json!(self.replaces), self.replaces.is_empty()),
+            ("customresourcedefinitions", owned, self.kind.is_empty()),
+        ];
+        let more = more.into_iter().filter(|(_, _, is_empty)| !is_empty).map(|(key, value, _)| (key.to_owned(), value));
+        let spec: Map<String, Value> = spec.as_object().cloned().unwrap_or_default().into_iter().chain(more).collect();
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": self.name}, "spec": spec})
     }

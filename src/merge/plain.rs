@@ -2,8 +2,8 @@
 
 use super::metadata::ROOT;
 use super::rule::{
-    Absent, BYTES, ENTRIES, Elements, QUANTITIES, QUANTITIES_WHOLE, Rule, Shape, both_ways, closed, default, field,
-    if_set, open,
+    Absent, BYTES, ENTRIES, ENTRIES_WHOLE, Elements, QUANTITIES, QUANTITIES_WHOLE, Rule, Shape, both_ways, closed,
+    default, field, if_set, open,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,10 +16,23 @@ pub(super) const GENERIC: &Shape = &Shape { base: ROOT, ..open(&[]) };
 /// Labels, annotations and owners only.
 pub(super) const METADATA_ONLY: &Shape = &Shape { base: ROOT, others: Rule::Never, ..open(&[]) };
 
+/// With `true` the manifest owns all `data` of its ConfigMap: keys that it does not have are removed.
+const WHOLE_DATA: &str = "release.openshift.io/whole-data";
+
 pub(super) const CONFIG_MAP: &Shape = &Shape {
     base: ROOT,
-    ..open(&[field("data", ENTRIES), field("binaryData", BYTES), field("immutable", Rule::Never)])
+    ..open(&[
+        default("data", Absent::Empty, Rule::Choose(data)),
+        field("binaryData", BYTES),
+        field("immutable", Rule::Never),
+    ])
 };
+
+fn data(config_map: &Map<String, Value>) -> Rule {
+    let annotations = config_map.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let whole = annotations.and_then(|annotations| annotations.get(WHOLE_DATA));
+    if whole.and_then(Value::as_str) == Some("true") { ENTRIES_WHOLE } else { ENTRIES }
+}
 
 pub(super) const SECRET: &Shape =
     &Shape { base: ROOT, ..open(&[field("data", BYTES), field("stringData", Rule::Never), if_set("type")]) };

@@ -150,7 +150,7 @@ pub(super) const WHOLE_EXACT: &Elements = &Elements::Whole(Rule::Exact);
 
 /// Labels, annotations and ConfigMap data: key by key, other keys stay.
 pub(super) const ENTRIES: Rule = Rule::Map(&entries(Extra::Keep));
-/// Selectors: the map as a whole.
+/// Selectors, and data that the manifest owns: the map as a whole.
 pub(super) const ENTRIES_WHOLE: Rule = Rule::Map(&entries(Extra::Remove));
 /// Bytes by key; other keys stay.
 pub(super) const BYTES: Rule =

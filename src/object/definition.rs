@@ -39,9 +39,10 @@ struct Version {
     served: Value,
 }
 
-/// The group of the kinds that a CustomResourceDefinition of this name brings: it is named `<plural>.<group>`.
+/// The group of the kinds that a CustomResourceDefinition of this name brings: it is named `<plural>.<group>`, and neither is empty.
 pub(crate) fn defined_group(name: &str) -> Option<&str> {
-    name.split_once('.').map(|(_, group)| group)
+    let (plural, group) = name.split_once('.')?;
+    (!plural.is_empty() && !group.is_empty()).then_some(group)
 }
 
 impl DefinedKind {

@@ -7,3 +7,4 @@ pub(crate) mod cluster_output;
 pub(crate) mod input;
 pub(crate) mod olm;
 pub(crate) mod packages;
+pub(crate) mod plan;

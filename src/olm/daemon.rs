@@ -2,6 +2,7 @@
 
 pub(crate) mod settings;
 
+mod controllers;
 mod servers;
 
 use crate::cluster::lease::{Election, LeaderResult, Times};
@@ -12,18 +13,17 @@ use crate::olm::certificate::Stored;
 use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
 use crate::olm::work::certificate::{self, Identity};
-use crate::olm::work::operators::{OperatorController, OperatorFigures};
-use crate::olm::work::subscriptions::SubscriptionController;
-use crate::process::events::Events;
+use crate::olm::work::operators::OperatorFigures;
 use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
 use crate::process::settings::{SettingsError, address};
 use crate::serve::health::Heartbeat;
+use controllers::Common;
 use servers::Servers;
+use settings::Loop;
 pub(crate) use settings::Settings;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, thiserror::Error)]
@@ -62,30 +62,25 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let reader = Objects::reader(clients.call.clone());
     let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let name = cluster_operator::CATALOG.to_owned();
-    let result = LeaderResult { plural: "clusteroperators", name, list: "/status/conditions" };
     let lease = (settings.namespace.as_str(), LEASE);
-    let (election, objects) = candidate(&clients, MANAGER, lease, result, &settings.lease, times);
-    let (version, image) = (&settings.release_version, &settings.image);
-    tracing::info!(%version, %image, "looking after catalogs");
+    let (election, objects) = candidate(&clients, MANAGER, lease, result(), &settings.lease, times);
+    tracing::info!(version = %settings.release_version, image = %settings.image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
-    let of_subscriptions = settings.of_subscriptions();
+    let common =
+        Common { settings: &settings, clients: &clients, objects: &objects, led: &led, operators, stop: &stop };
+    let leads = common.leads(Loop::Catalogs);
     let (controller, outputs) =
-        CatalogController::new(of_controller, &clients, objects.clone(), led.clone(), store.clone(), figures, &stop);
-    let subscriptions =
-        SubscriptionController::new(of_subscriptions, &clients, objects.clone(), led, &outputs, store, &stop);
+        CatalogController::new(of_controller, &clients, objects.clone(), leads, store.clone(), figures, &stop);
+    let others = common.start(&outputs, store)?;
     let served = servers.start(&outputs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
     let (until, over) = (stop.clone(), ended.clone());
-    let others = tokio::spawn(task::guarded("subscriptions", &stop, subscriptions.run(stop.clone())));
-    let operators =
-        look_after_operators(&clients, &objects, leading.subscribe(), (operators, &settings.namespace), &stop);
     let running = async move {
         // However it ends.
         let _over = over.drop_guard();
         controller.run(heartbeat, until).await;
-        let _ended = (others.await, operators.await);
+        futures::future::join_all(others).await;
     };
     let running = tokio::spawn(task::guarded("catalogs", &stop, running));
     let certificate = served.packages.as_ref().map(|packages| Certificate {
@@ -101,17 +96,9 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     Ok(outcome?)
 }
 
-/// Runs the controller of operators until `stop`. `namespace`: of this process.
-fn look_after_operators(
-    clients: &Arc<Clients>,
-    objects: &Objects,
-    leading: watch::Receiver<bool>,
-    (figures, namespace): (Arc<OperatorFigures>, &str),
-    stop: &CancellationToken,
-) -> JoinHandle<()> {
-    let (events, _publishing) = Events::start(objects.client_for_writes(), LEASE, namespace, MANAGER, stop);
-    let controller = OperatorController::new(clients, objects.clone(), leading, events, figures, stop);
-    tokio::spawn(task::guarded("operators", stop, controller.run(stop.clone())))
+/// By what others see that this process works.
+fn result() -> LeaderResult {
+    LeaderResult { plural: "clusteroperators", name: cluster_operator::CATALOG.to_owned(), list: "/status/conditions" }
 }
 
 /// Whether a client that the servers know can be answered.

@@ -123,7 +123,7 @@ pub(crate) fn subscription(chosen: &Chosen<'_>, package: &str, channel: &str) ->
 }
 
 /// The parts with hyphens between them; with a hash if that would not be the name of an object.
-fn subscription_name(parts: [&str; 4]) -> String {
+pub(crate) fn subscription_name(parts: [&str; 4]) -> String {
     let name = parts.join("-");
     if names::is_object_name(&name) {
         return name;

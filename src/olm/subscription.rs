@@ -2,6 +2,7 @@
 //! their status says.
 
 pub(crate) mod deprecation;
+pub(crate) mod forecast;
 pub(crate) mod installed;
 pub(crate) mod plan;
 pub(crate) mod status;
@@ -17,7 +18,7 @@ use crate::olm::resolve::world::{Catalog, World};
 use crate::olm::resolve::{operator::Operator, world};
 use crate::olm::solve::Limits;
 use installed::{Csv, InstalledError, counting, operator, waits};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use plan::{Group, NewPlan, Plan};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,13 +108,23 @@ pub(crate) enum Unpacked {
     },
 }
 
+/// A bundle whose content is needed, and what the group of its namespace says of fetching it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    pub new: New,
+    /// Zero for as long as it takes; the limit of the process without it.
+    pub timeout: Option<SignedDuration>,
+    /// The pause before it is tried again.
+    pub retry: Option<SignedDuration>,
+}
+
 /// What is to be done.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     /// Statuses that are others than before, by the place of the Subscription.
     pub statuses: Vec<(usize, SubscriptionStatus)>,
     /// Bundles whose content is needed.
-    pub wanted: Vec<New>,
+    pub wanted: Vec<Wanted>,
     pub create: Option<NewPlan>,
     /// Plans that nobody has approved, and whose place another one takes.
     pub superseded: Vec<Arc<Plan>>,
@@ -262,12 +273,8 @@ impl<'a> Facts<'a> {
         decision: &mut Decision,
         trouble: &mut status::Trouble,
     ) {
-        let found = |part: &Part| match &part.outcome {
-            Outcome::Install(new) => Some(new.clone()),
-            Outcome::Impossible(_) | Outcome::GaveUp => None,
-        };
-        let is_whole = answer.parts.iter().all(|part| found(part).is_some());
-        let mut new: Vec<New> = answer.parts.iter().filter_map(found).flatten().collect();
+        let is_whole = answer.parts.iter().all(|part| matches!(part.outcome, Outcome::Install(_)));
+        let mut new: Vec<New> = answer.parts.iter().flat_map(Part::installs).cloned().collect();
         new.sort_by(|one, other| one.name.cmp(&other.name));
         let names: BTreeSet<&str> = new.iter().map(|it| it.name.as_str()).collect();
         let is_same = |plan: &Plan| plan.csvs.iter().map(String::as_str).eq(names.iter().copied());
@@ -296,7 +303,8 @@ impl<'a> Facts<'a> {
                 Unpacked::Failed { cause, of_content } => trouble.failed.push((cause, of_content)),
             }
         }
-        decision.wanted = new;
+        let (timeout, retry) = self.groups.first().map(|it| (it.unpack_timeout, it.unpack_retry)).unwrap_or_default();
+        decision.wanted = new.into_iter().map(|new| Wanted { new, timeout, retry }).collect();
         // There is one that can be approved at any time.
         match (trouble.is_none(), others.is_empty()) {
             (false, _) => {}

@@ -54,17 +54,33 @@ impl Server {
     }
 }
 
+/// Why a catalog is not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotTold {
+    /// May have words of the server in it.
+    pub cause: String,
+    /// It was waited for in vain.
+    pub is_late: bool,
+}
+
+impl From<String> for NotTold {
+    fn from(cause: String) -> NotTold {
+        NotTold { cause, is_late: false }
+    }
+}
+
 /// Reads the catalog that a server tells on a stream, writes it into a folder that is made, and returns its digest.
 pub async fn told(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     address: &str,
     folder: &Path,
-) -> Result<String, String> {
+) -> Result<String, NotTold> {
+    let late = |what: &str| NotTold { cause: format!("it {what} within {LIMIT:?}"), is_late: true };
     let times = Times { connect: LIMIT, message: LIMIT, catalog: LIMIT, pause: LIMIT, longest_pause: LIMIT };
     let client = tokio::time::timeout(LIMIT, RegistryClient::over(stream, address, times)).await;
-    let client = client.map_err(|_| format!("it did not answer within {LIMIT:?}"))??;
+    let client = client.map_err(|_| late("did not answer"))??;
     let told = tokio::time::timeout(LIMIT, server::told(&client, folder)).await;
-    told.map_err(|_| format!("it was not read within {LIMIT:?}"))?.map_err(|error| error.to_string())
+    Ok(told.map_err(|_| late("was not read"))?.map_err(|error| error.to_string())?)
 }
 
 /// What a server that is made up answers to a method, or what is sent to it.

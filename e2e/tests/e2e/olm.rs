@@ -44,7 +44,10 @@ const PORTS: u16 = 9;
 
 impl World {
     async fn up() -> World {
-        let options = Options { registry: true, audit: true, ..Options::default() };
+        World::with(Options { registry: true, audit: true, ..Options::default() }).await
+    }
+
+    async fn with(options: Options) -> World {
         let cluster = Cluster::up(options).await.unwrap();
         olm::prepare(&cluster).await.unwrap();
         let client = cluster.client().await.unwrap();

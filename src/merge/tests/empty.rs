@@ -122,3 +122,27 @@ fn host_port_is_removed_with_the_host_network() {
         "the manifest sets it"
     );
 }
+
+#[test]
+fn keys_that_a_manifest_with_whole_data_lacks_are_removed() {
+    let map = |whole: &str, data: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {"name": "a", "namespace": "b",
+            "annotations": {"release.openshift.io/whole-data": whole}}})
+    };
+    let data = json!({"a": "1", "b": "2"});
+    for (desired, expected, paths) in [
+        (json!({"a": "1"}), json!({"a": "1"}), &["data.b"][..]),
+        (json!({}), json!({}), &["data.a", "data.b"]),
+        (Value::Null, json!({}), &["data.a", "data.b"]),
+    ] {
+        let (object, fields) = changed(&map("true", data.clone()), &map("true", desired.clone()));
+        assert_eq!(
+            (&object["data"], &*fields),
+            (&expected, paths.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>().as_slice())
+        );
+        // An API server leaves out what is empty.
+        let stored = if expected == json!({}) { Value::Null } else { expected };
+        assert_eq!(merge(&map("true", stored), &map("true", desired.clone())), Ok(Outcome::Same));
+        assert_eq!(merge(&map("false", data.clone()), &map("false", desired)), Ok(Outcome::Same));
+    }
+}

@@ -2,8 +2,10 @@
 //! without following links and within fixed bounds.
 
 pub(super) mod archive;
+mod placed;
 
 use flate2::{Compression, GzBuilder};
+use placed::{Placed, in_temporary_folder};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -172,9 +174,10 @@ pub(crate) fn write(files: &[LayerFile], mtime: u64, packing: Packing) -> Result
 /// The same layer in a temporary file: neither it nor its files have to fit into memory.
 pub(crate) fn write_to_disk(files: &[LayerFile], mtime: u64, packing: Packing) -> Result<Layer, LayerError> {
     let failed = |cause| LayerError::Io { attempt: "write", cause };
-    let file = tempfile::NamedTempFile::new().map_err(failed)?;
-    let (written, digest, diff_id) = packed(files, mtime, packing, BufWriter::new(file))?;
-    let file = written.into_inner().map_err(|error| failed(error.into_error()))?;
+    let file = tempfile::NamedTempFile::new().map_err(|cause| failed(in_temporary_folder(cause)))?;
+    let out = Placed { inner: file, place: in_temporary_folder };
+    let (written, digest, diff_id) = packed(files, mtime, packing, BufWriter::new(out))?;
+    let Placed { inner: file, .. } = written.into_inner().map_err(|error| failed(error.into_error()))?;
     let size = file.as_file().metadata().map_err(failed)?.len();
     let bytes = LayerBytes::Disk(Arc::new(file.into_temp_path()), size);
     Ok(Layer { packing, digest, diff_id, bytes })
@@ -229,9 +232,9 @@ fn archive<'a, W: Write>(
                 let content = std::fs::File::open(path).map_err(of_file)?;
                 let size = content.metadata().map_err(of_file)?.len();
                 header.set_size(size);
-                let mut content = content.take(size);
-                tar.append_data(&mut header, &file.path, &mut content).map_err(of_file)?;
-                if content.limit() > 0 {
+                let mut content = Placed { inner: content.take(size), place: of_file };
+                tar.append_data(&mut header, &file.path, &mut content)?;
+                if content.inner.limit() > 0 {
                     return Err(of_file(io::Error::other("it has become shorter while it was read")));
                 }
             }

@@ -1,6 +1,6 @@
 //! `cvo olm`: the controller of operators, and what people ask a cluster of it.
 
-use super::{catalogs, packages};
+use super::{catalogs, packages, plan};
 use crate::cli::exit::Exit;
 use crate::olm::daemon;
 use crate::olm::daemon::Settings;
@@ -12,6 +12,8 @@ pub(crate) enum OlmCommand {
     Start(Box<Settings>),
     Catalogs(catalogs::CatalogsArgs),
     Packages(packages::PackagesArgs),
+    Plan(Box<plan::PlanArgs>),
+    Why(Box<plan::WhyArgs>),
 }
 
 pub(crate) async fn run(command: OlmCommand, stop: CancellationToken) -> anyhow::Result<Exit> {
@@ -22,5 +24,7 @@ pub(crate) async fn run(command: OlmCommand, stop: CancellationToken) -> anyhow:
         }
         OlmCommand::Catalogs(args) => catalogs::run(&args).await,
         OlmCommand::Packages(args) => packages::run(&args).await,
+        OlmCommand::Plan(args) => plan::run(&args).await,
+        OlmCommand::Why(args) => plan::why(&args).await,
     }
 }

@@ -4,6 +4,7 @@
 use crate::merge::quantity;
 use crate::net::proxy::Proxies;
 use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
+use crate::olm::duration;
 use crate::olm::source::pod::ImageAccess;
 use crate::olm::work::certificate::Identity;
 use crate::olm::work::{catalogs, subscriptions};
@@ -15,6 +16,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Run the controller of operators: read catalogs, serve what they offer, and keep their status current
 #[derive(Args, Debug)]
@@ -67,6 +69,14 @@ pub(crate) struct Settings {
     /// Pods of catalogs get a user of their own, and not root, where they are restricted.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value_t = false, action = ArgAction::Set)]
     set_workload_user_id: bool,
+    /// How long fetching a bundle may take, as in 10m; 0 for as long as it takes. OperatorGroups may say something else.
+    #[arg(long, default_value = "10m", value_name = "DURATION")]
+    bundle_unpack_timeout: String,
+    /// What this process does besides reading and serving catalogs: writing what catalogs need; finding and planning what is
+    /// installed for Subscriptions, and carrying out plans; keeping operators.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LOOP",
+        default_values_t = [Loop::Catalogs, Loop::Subscriptions, Loop::Operators])]
+    pub loops: Vec<Loop>,
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -74,6 +84,14 @@ pub(crate) struct Settings {
     pub lease: LeaseSettings,
     #[command(flatten)]
     older: Older,
+}
+
+/// A part of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Loop {
+    Catalogs,
+    Subscriptions,
+    Operators,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -142,8 +160,6 @@ struct Older {
     #[arg(long, hide = true)]
     interval: Option<String>,
     #[arg(long, hide = true)]
-    bundle_unpack_timeout: Option<String>,
-    #[arg(long, hide = true)]
     install_plan_retry_timeout: Option<String>,
     #[arg(long = "configmapServerImage", hide = true)]
     config_map_server_image: Option<String>,
@@ -193,11 +209,15 @@ impl Settings {
     }
 
     /// What the controller of Subscriptions needs of it.
-    pub(super) fn of_subscriptions(&self) -> subscriptions::Settings {
-        subscriptions::Settings {
+    pub(super) fn of_subscriptions(&self) -> Result<subscriptions::Settings, SettingsError> {
+        let text = &self.bundle_unpack_timeout;
+        let timeout = duration::parse(text).ok().and_then(|time| Duration::try_from(time).ok());
+        let wrong = || SettingsError(format!("--bundle-unpack-timeout {text:?} is no duration such as 10m"));
+        Ok(subscriptions::Settings {
             version: self.release_version.clone(),
             global_namespace: self.global_namespace().to_owned(),
-        }
+            unpack_timeout: timeout.ok_or_else(wrong)?,
+        })
     }
 
     /// The namespace whose catalogs all others see.
@@ -243,7 +263,6 @@ impl Older {
     fn given(&self) -> Vec<&'static str> {
         let all = [
             ("--interval", &self.interval),
-            ("--bundle-unpack-timeout", &self.bundle_unpack_timeout),
             ("--install-plan-retry-timeout", &self.install_plan_retry_timeout),
             ("--configmapServerImage", &self.config_map_server_image),
             ("--opmImage", &self.opm_image),
@@ -328,6 +347,10 @@ mod tests {
         for text in ["", "50052", "50052-", "2-1", "0-1", "1-70000"] {
             let error = ports(text).unwrap_err().to_string();
             assert!(error.contains("50052-51074"), "{text}: {error}");
+        }
+        for text in ["", "ten", "-1m"] {
+            let error = parsed(&[&format!("--bundle-unpack-timeout={text}")]).of_subscriptions().unwrap_err();
+            assert!(error.to_string().contains("10m"), "{text}: {error}");
         }
         for text in ["", "2 gigabytes", "-1Gi"] {
             let error = parsed(&[&format!("--catalog-cache-size={text}")]);

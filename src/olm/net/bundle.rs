@@ -99,3 +99,34 @@ pub(crate) async fn image(opened: &Opened, to: &Path) -> Result<Contents, Bundle
     let bundle = |cause| BundleFilesError::Bundle { image: opened.name().to_owned(), cause };
     read::read(&files, &labels).map_err(bundle)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folder_that_is_no_bundle_is_given_up_before_all_of_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let deepest = "a/".repeat(MAX_DEPTH);
+        fs::create_dir_all(dir.path().join(&deepest)).unwrap();
+        fs::write(dir.path().join(&deepest).join("file"), "x").unwrap();
+        let paths: Vec<String> = files(dir.path()).unwrap().into_iter().map(|file| file.path).collect();
+        assert_eq!(paths, [format!("{deepest}file")]);
+        fs::create_dir(dir.path().join(&deepest).join("a")).unwrap();
+        let error = files(dir.path()).unwrap_err().to_string();
+        assert!(error.ends_with("is more than 8 folders deep: give the root of one bundle"), "{error}");
+    }
+
+    /// They take no space on the disk.
+    #[test]
+    fn files_of_a_bundle_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let large = |name: &str| File::create(dir.path().join(name)).unwrap().set_len(MAX_TOTAL as u64).unwrap();
+        large("0");
+        let read = files(dir.path()).unwrap();
+        assert_eq!(read.iter().map(|file| file.bytes.len()).collect::<Vec<_>>(), [MAX_BYTES + 1], "the reader tells");
+        (1..=MAX_TOTAL / MAX_BYTES).for_each(|number| large(&number.to_string()));
+        let error = files(dir.path()).unwrap_err().to_string();
+        assert!(error.ends_with("more than 10000 files or 67108864 bytes: give the root of one bundle"), "{error}");
+    }
+}

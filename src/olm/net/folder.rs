@@ -1,24 +1,21 @@
 //! A catalog in a folder: every file of it that no `.indexignore` excludes, read by two threads. One of them reads on while
 //! the other decodes.
 
+mod ignored;
+
 use crate::olm::catalog::blobs::{Blobs, BlobsError, Document, Form, MAX_DOCUMENT};
 use crate::olm::catalog::builder::{Catalog, CatalogBuilder, CatalogError, FileId, MAX_FILES};
 use crate::olm::catalog::decode::Blob;
 use crate::olm::catalog::fault::Reason;
 use ignore::{DirEntry, WalkBuilder};
+use ignored::{IGNORE_FILE, Ignored, MAX_PATTERNS};
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-
-/// Patterns of files that are no part of the catalog, in the syntax of `.gitignore`, for its folder and those below.
-const IGNORE_FILE: &str = ".indexignore";
-
-/// Bytes of all patterns of a catalog. What they are compiled to takes up to a thousand times as much memory.
-const MAX_PATTERNS: usize = 32 << 10;
 
 /// Documents that are larger are decoded one at a time, so that two do not take their memory at once.
 const LARGE: usize = 1 << 20;
@@ -228,58 +225,30 @@ fn name(root: &Path, path: &Path) -> String {
 
 /// The files below a folder, by their paths, or the one file that the path names. Of more than `limit` only so many that this shows.
 fn files(root: &Path, limit: usize) -> VecDeque<Found> {
-    let mut found = match unreadable_patterns(root) {
-        Ok(unreadable) => unreadable,
-        Err(too_many) => return [(too_many.0, Err(too_many.1))].into(),
+    let mut found = VecDeque::new();
+    let ignored = Arc::new(Mutex::new(Ignored::of(root)));
+    let keeps = {
+        let ignored = ignored.clone();
+        let is_folder = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_dir());
+        move |entry: &DirEntry| lock(&ignored).keeps(entry.path(), is_folder(entry))
     };
     let mut walk = WalkBuilder::new(root);
-    walk.standard_filters(false).follow_links(false).add_custom_ignore_filename(IGNORE_FILE);
-    walk.sort_by_file_name(Ord::cmp);
+    walk.standard_filters(false).follow_links(false).filter_entry(keeps).sort_by_file_name(Ord::cmp);
     for entry in walk.build() {
         if found.len() > limit {
             break;
         }
         match entry {
-            Ok(entry) => {
-                let patterns = entry.path().join(IGNORE_FILE);
-                let is_known = || found.iter().any(|(path, _)| *path == patterns);
-                if let Some(error) = entry.error().filter(|_| !is_known()) {
-                    found.push_back((patterns, Err(Reason::Patterns(error.to_string()))));
-                }
-                found.extend(target(root, &entry).map(|target| (entry.into_path(), target)));
-            }
+            Ok(entry) => found.extend(target(root, &entry).map(|target| (entry.into_path(), target))),
             Err(error) => found.push_back((root.to_owned(), Err(Reason::Unreadable(error.to_string())))),
         }
     }
-    found
-}
-
-/// Files of patterns that are no text, of which the walk does not always tell; or the one with which there are more patterns than may be
-/// compiled.
-fn unreadable_patterns(root: &Path) -> Result<VecDeque<Found>, (PathBuf, Reason)> {
-    let (mut found, mut left) = (VecDeque::new(), MAX_PATTERNS);
-    let all = WalkBuilder::new(root).standard_filters(false).follow_links(false).build();
-    for entry in all.flatten().filter(|entry| entry.file_name() == IGNORE_FILE) {
-        let path = entry.into_path();
-        if !fs::metadata(&path).is_ok_and(|file| file.is_file()) {
-            continue;
-        }
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(left as u64 + 1).read_to_end(&mut bytes));
-        let Some(rest) = left.checked_sub(bytes.len()) else {
-            return Err((path, Reason::ManyPatterns { limit: MAX_PATTERNS }));
-        };
-        left = rest;
-        let text = read.map_err(|error| error.to_string()).and_then(|_| match std::str::from_utf8(&bytes) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let before = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count();
-                Err(format!("line {}: it is not UTF-8 text", before + 1))
-            }
-        });
-        found.extend(text.err().map(|cause| (path, Err(Reason::Patterns(cause)))));
+    let mut ignored = lock(&ignored);
+    if let Some(path) = ignored.excess.take() {
+        return [(path, Err(Reason::ManyPatterns { limit: MAX_PATTERNS }))].into();
     }
-    Ok(found)
+    found.extend(ignored.faults.drain(..).map(|(path, reason)| (path, Err(reason))));
+    found
 }
 
 /// The file that an entry of a folder is; `None` for a folder, and for what says which files are none of the catalog.

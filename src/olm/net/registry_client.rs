@@ -75,14 +75,23 @@ pub(crate) enum RegistryError {
     NotConnected { address: String, cause: Option<String> },
     #[error("{method} of the server of the catalog at {address} answered {code:?}: {message}")]
     Status { address: String, method: &'static str, code: Code, message: String },
-    #[error("{method} of the server of the catalog at {address} has sent nothing for {limit:?}; is it overloaded?")]
+    #[error(
+        "{method} of the server of the catalog at {address} has sent nothing for {limit:?}; look at the load and the log of its pods, \
+         and at the network in between"
+    )]
     Slow { address: String, method: &'static str, limit: Duration },
     #[error(
         "{method} of the server of the catalog at {address} sends more than {MAX_MESSAGES} messages or {MAX_BYTES} bytes; split the catalog"
     )]
     TooMuch { address: String, method: &'static str },
     #[error(
-        "the catalog of the server at {address} cannot be read within {limit:?}, as it sends too slowly; is it overloaded?"
+        "{method} of the server of the catalog at {address} sends a message of more than {MAX_MESSAGE} bytes; leave out manifests of \
+         bundles that have an image, or split the package"
+    )]
+    LargeMessage { address: String, method: &'static str },
+    #[error(
+        "the catalog of the server at {address} cannot be read within {limit:?}, as it sends too slowly; look at the load of its pods \
+         and at the network in between, or name an image with the catalog in spec.image, which is read without a server"
     )]
     Late { address: String, limit: Duration },
     #[error(
@@ -235,6 +244,7 @@ impl RegistryClient {
         let (address, method, limit) = (self.address.clone(), Q::PATH, self.times.message);
         match tokio::time::timeout(limit, wait).await {
             Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(status)) if is_too_large(&status) => Err(RegistryError::LargeMessage { address, method }),
             Ok(Err(status)) => {
                 let message = shortened(status.message(), CAUSE).into_owned();
                 Err(RegistryError::Status { address, method, code: status.code(), message })
@@ -243,6 +253,15 @@ impl RegistryClient {
         }
     }
 }
+
+/// Whether the library has refused the message of an answer. A server may refuse a question in the same words, but with another limit.
+fn is_too_large(status: &tonic::Status) -> bool {
+    let text = status.message();
+    text.contains("decoded message length too large") && text.ends_with(&format!("the limit is: {MAX_MESSAGE} bytes"))
+}
+
+/// What to do where nothing answers.
+const WAY_OUT: &str = "see whether its pods are ready, and whether NetworkPolicies let us connect to them";
 
 /// What stands before the path of a request. An address that is none cannot be dialled either.
 fn origin(address: &str) -> Uri {
@@ -304,7 +323,7 @@ impl Connecting {
         let limit = self.times.connect;
         tokio::time::timeout(limit, connecting)
             .await
-            .unwrap_or_else(|_| Err(format!("it did not answer within {limit:?}")))
+            .unwrap_or_else(|_| Err(format!("it did not answer within {limit:?}; {WAY_OUT}")))
     }
 
     fn say(&self, state: Connection, error: Option<String>, wire: Option<Wire>) {

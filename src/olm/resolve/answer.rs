@@ -1,12 +1,16 @@
 //! The answer for a namespace in a form that outlives the catalogs it was made of.
 
 use super::explain::explain;
-use super::problem::{Candidate, What};
+use super::problem::{Candidate, Problem, Variable, What, bundle_identifier};
 use super::world::{Subscription, World};
 use super::{Resolution, Verdict, resolve};
-use crate::olm::solve::Limits;
+use crate::error::listed;
+use crate::olm::solve::{Constraint, Limits};
 use serde_json::Value;
 use std::collections::BTreeSet;
+
+/// Bytes of the bundles that would have been preferred.
+const MAX_PASSED: usize = 500;
 
 /// Namespace and name.
 pub(crate) type Id = (String, String);
@@ -60,6 +64,18 @@ pub(crate) struct New {
     pub properties: Vec<(String, Value)>,
     /// Names of the Subscriptions that it is for; none if only others depend on it.
     pub subscriptions: BTreeSet<String>,
+    /// Who wants it, and what would have been preferred.
+    pub reasons: Vec<String>,
+}
+
+impl Part {
+    /// What is to be installed; nothing where that cannot be.
+    pub(crate) fn installs(&self) -> &[New] {
+        match &self.outcome {
+            Outcome::Install(new) => new,
+            Outcome::Impossible(_) | Outcome::GaveUp => &[],
+        }
+    }
 }
 
 /// What is to be installed in a world.
@@ -68,7 +84,10 @@ pub(crate) fn answer(world: &World, limits: &Limits) -> Answer {
     let parts = resolution.parts.iter().map(|part| Part {
         subscriptions: part.subscriptions.iter().filter_map(|at| name(world, *at)).collect(),
         outcome: match &part.verdict {
-            Verdict::Install(candidates) => Outcome::Install(candidates.iter().map(|it| new(world, it)).collect()),
+            Verdict::Install(candidates) => {
+                let reasons = Reasons { world, problem: &resolution.problem, chosen: identifiers(world, candidates) };
+                Outcome::Install(candidates.iter().map(|it| new(world, it, &reasons)).collect())
+            }
             Verdict::Impossible(core) => Outcome::Impossible(Failure {
                 message: resolution.problem.message(core),
                 explanation: explain(world, &resolution.problem, core),
@@ -92,7 +111,60 @@ fn concerned(world: &World, resolution: &Resolution, core: impl Iterator<Item = 
     core.filter_map(subscription).collect()
 }
 
-fn new(world: &World, candidate: &Candidate) -> New {
+/// Why bundles are chosen.
+struct Reasons<'a> {
+    world: &'a World,
+    problem: &'a Problem,
+    /// Identifiers of the variables of chosen bundles.
+    chosen: BTreeSet<String>,
+}
+
+fn identifier(world: &World, candidate: &Candidate) -> String {
+    let catalog = world.catalogs.get(candidate.catalog);
+    let (name, namespace) = catalog.map(|it| (it.name.as_str(), it.namespace.as_str())).unwrap_or_default();
+    bundle_identifier((namespace, name), &candidate.channel, &candidate.entry.operator.name)
+}
+
+fn identifiers(world: &World, candidates: &[Candidate]) -> BTreeSet<String> {
+    candidates.iter().map(|candidate| identifier(world, candidate)).collect()
+}
+
+impl Reasons<'_> {
+    /// Whoever needs one of several has the first of them that is chosen.
+    fn of(&self, candidate: &Candidate) -> Vec<String> {
+        let identifier = identifier(self.world, candidate);
+        let variables = || self.problem.variables.iter();
+        let is_true = |it: &&Variable| !matches!(it.what, What::Candidate(_)) || self.chosen.contains(&it.identifier);
+        let mut reasons = Vec::new();
+        for variable in variables().filter(is_true) {
+            for (constraint, text) in &variable.constraints {
+                let Constraint::Dependency(options) = constraint else { continue };
+                let options: Vec<&Variable> = options.iter().filter_map(|at| self.problem.variables.get(*at)).collect();
+                let first = options.iter().position(|it| self.chosen.contains(&it.identifier));
+                let Some((before, [chosen, ..])) = first.and_then(|at| options.split_at_checked(at)) else { continue };
+                if chosen.identifier == identifier {
+                    reasons.push(self.told(variable, text, before));
+                }
+            }
+        }
+        reasons
+    }
+
+    fn told(&self, variable: &Variable, text: &str, before: &[&Variable]) -> String {
+        let wanted = match &variable.what {
+            What::Subscription(at) => format!("subscription {} asks for it", name(self.world, *at).unwrap_or_default()),
+            _ => text.to_owned(),
+        };
+        if before.is_empty() {
+            return wanted;
+        }
+        let names: Vec<&str> = before.iter().map(|it| it.identifier.as_str()).collect();
+        let names = listed(&names, ", ", MAX_PASSED, |rest| format!("and {rest} more"));
+        format!("{wanted}; preferred to it would have been {names}, which cannot be together with the others")
+    }
+}
+
+fn new(world: &World, candidate: &Candidate, reasons: &Reasons<'_>) -> New {
     let Candidate { catalog, package, channel, entry } = candidate;
     let catalog = world.catalogs.get(*catalog);
     let name = &entry.operator.name;
@@ -111,5 +183,6 @@ fn new(world: &World, candidate: &Candidate) -> New {
         replaces: entry.replaces.clone().unwrap_or_default(),
         properties: entry.operator.properties().to_vec(),
         subscriptions,
+        reasons: reasons.of(candidate),
     }
 }

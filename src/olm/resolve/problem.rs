@@ -162,7 +162,7 @@ impl Builder<'_> {
         let operator = entry.operator.clone();
         let of = self.world.catalogs.get(*catalog);
         let (name, namespace) = of.map(|it| (it.name.as_str(), it.namespace.as_str())).unwrap_or_default();
-        let identifier = format!("{name}/{namespace}/{channel}/{}", operator.name);
+        let identifier = bundle_identifier((namespace, name), channel, &operator.name);
         let variable = self.add(identifier.clone(), What::Candidate(candidate));
         if operator.deprecated {
             self.constrain(variable, Constraint::Prohibited, format!("bundle {identifier} is deprecated"));
@@ -283,6 +283,11 @@ impl Builder<'_> {
         self.constrain(variable, Constraint::Mandatory, unique);
         self.constrain(variable, Constraint::AtMost(1, all), text);
     }
+}
+
+/// By which a bundle of a catalog is known in texts.
+pub(super) fn bundle_identifier((namespace, catalog): (&str, &str), channel: &str, name: &str) -> String {
+    format!("{catalog}/{namespace}/{channel}/{name}")
 }
 
 /// The bundles that a Subscription can be met by, the most preferred first; why there are none by the text of a constraint.

@@ -189,16 +189,15 @@ impl Said<'_> {
             Some(Wanted::Address(address)) => format!("server {address}"),
             None => String::new(),
         };
-        let subject = match &self.turn.record {
-            Some(record) => record.content.to_string(),
-            None if self.wanted.is_none() => return None,
-            None => wanted,
-        };
-        if !self.plan.failing {
-            return Some((false, condition::LOADING, subject));
-        }
-        let cause = self.plan.problems.first().map(|(_, text)| text.as_str()).unwrap_or_default();
-        Some((false, condition::FAILED, format!("{subject}: {cause}")))
+        let problem = self.plan.problems.first().map(|(_, text)| text.as_str()).unwrap_or_default();
+        Some(match (&self.turn.record, self.plan.failing) {
+            (Some(record), true) => (false, condition::FAILED, format!("{}: {problem}", record.content)),
+            // It failed before, and nothing speaks against it any more.
+            (Some(record), false) => (false, condition::FAILED, format!("{}: {wanted} is being read", record.content)),
+            (None, _) if self.wanted.is_none() => return None,
+            (None, true) => (false, condition::FAILED, format!("{wanted}: {problem}")),
+            (None, false) => (false, condition::LOADING, wanted),
+        })
     }
 }
 

@@ -9,8 +9,10 @@ use crate::olm::api::operator_group::{OperatorGroup, UpgradeStrategy};
 use crate::olm::api::subscription::{Approval, Subscription};
 use crate::olm::api::{API_VERSION, keys};
 use crate::olm::bundle::{Bundle, CSV};
+use crate::olm::duration;
 use crate::olm::resolve::answer::New;
 use crate::olm::steps::{self, Chosen, StepError, ordered, properties_annotation};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::Value;
@@ -32,16 +34,23 @@ pub(crate) struct Group {
     pub excludes_global: bool,
     /// With whose rights plans are carried out.
     pub account: Option<ObjectReference>,
+    /// How long fetching a bundle may take; zero for as long as it takes. Without it the process has its own limit.
+    pub unpack_timeout: Option<SignedDuration>,
+    /// After which pause a bundle that could not be fetched is tried again, instead of longer and longer ones.
+    pub unpack_retry: Option<SignedDuration>,
 }
 
 impl Group {
     pub(crate) fn of(group: &OperatorGroup) -> Group {
         let annotations = group.metadata.annotations.as_ref();
         let excludes = annotations.and_then(|all| all.get(annotation::EXCLUDE_GLOBAL_CATALOGS));
+        let time = |key: &str| duration::parse(annotations?.get(key)?).ok();
         Group {
             fail_forward: group.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward,
             excludes_global: excludes.is_some_and(|text| text == "true"),
             account: group.status.as_ref().and_then(|status| status.service_account_ref.clone()),
+            unpack_timeout: time(annotation::BUNDLE_UNPACK_TIMEOUT).filter(|time| !time.is_negative()),
+            unpack_retry: time(annotation::BUNDLE_UNPACK_MIN_RETRY_INTERVAL).filter(|time| time.is_positive()),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::olm::catalog::served::tests::content;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 
+mod forecast;
 mod plans;
 mod standing;
 

@@ -11,9 +11,8 @@ use super::catalogs::{Known, Outputs};
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::net::store::Store;
-use crate::olm::resolve::answer::New;
 use crate::olm::resolve::rule::ClusterVersions;
-use crate::olm::subscription::{Decision, Facts, Gate};
+use crate::olm::subscription::{Decision, Facts, Gate, Wanted};
 use jiff::Timestamp;
 use live::{All, Live};
 use perform::{Key, create, give_up, write_status};
@@ -34,6 +33,8 @@ pub(crate) struct Settings {
     pub version: String,
     /// Catalogs of this namespace are visible in all of them.
     pub global_namespace: String,
+    /// How long fetching a bundle may take; zero for as long as it takes.
+    pub unpack_timeout: Duration,
 }
 
 pub(crate) struct SubscriptionController {
@@ -61,6 +62,7 @@ impl SubscriptionController {
         stop: &CancellationToken,
     ) -> SubscriptionController {
         let changed = Arc::new(Notify::new());
+        let unpacker = Unpacker::new(store, settings.unpack_timeout, changed.clone(), stop.clone());
         SubscriptionController {
             settings,
             objects,
@@ -70,7 +72,7 @@ impl SubscriptionController {
             writer: Writer::new(changed.clone()),
             resolving: BTreeMap::new(),
             lanes: resolving::Lanes::new(changed.clone()),
-            unpacker: Unpacker::new(store, changed.clone(), stop.clone()),
+            unpacker,
             changed,
         }
     }
@@ -122,7 +124,7 @@ impl SubscriptionController {
         next.into_iter().chain(self.writer.next()).min()
     }
 
-    fn perform(&self, facts: &Facts<'_>, decision: Decision, wanted: &mut Vec<New>, at: Instant) {
+    fn perform(&self, facts: &Facts<'_>, decision: Decision, wanted: &mut Vec<Wanted>, at: Instant) {
         let Decision { statuses, wanted: bundles, create: new, superseded } = decision;
         wanted.extend(bundles);
         let namespace = facts.namespace.to_owned();

@@ -1,8 +1,13 @@
 //! Subscriptions: what is planned for them, and what they say.
 
-use cvo::testing::api::olm::install_plan::InstallPlan;
+use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
+use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use cvo::testing::api::olm::subscription::{State, Subscription};
+use e2e::conditions::Conditions;
+use e2e::harness::{Options, audit};
+use e2e::olm::{self, GROUPS, Start};
 use e2e::operators::{Version, catalog};
+use futures::StreamExt;
 use kube::Api;
 use serde_json::{Value, json};
 
@@ -111,5 +116,148 @@ async fn plan_is_made_for_subscriptions_and_what_they_depend_on() {
     let [newer] = &world.plans().await[..] else { panic!("one plan") };
     assert_eq!(newer.spec.cluster_service_version_names, ["widgets.v2"]);
     assert!(newer.metadata.uid != plan.metadata.uid);
+    world.cluster.down().await.unwrap();
+}
+
+/// The same on a cluster with a node that kwok plays, by a process that has the rights of the release and no others.
+async fn with_rights() -> World {
+    let world = World::with(Options { registry: true, audit: true, kwok: true, ..Options::default() }).await;
+    world.cluster.add_fake_nodes(0..1).await.unwrap();
+    olm::grant(&world.cluster).await.unwrap();
+    world.start_with_rights();
+    world
+}
+
+impl World {
+    fn start_with_rights(&self) {
+        let start = Start {
+            name: PROCESS,
+            groups: &GROUPS,
+            address: "127.0.0.1",
+            catalog_ports: &self.catalog_ports,
+            pod_ip: "192.0.2.7",
+            metrics: "",
+        };
+        let process = olm::started(&self.cluster, start).unwrap().log_level("info,cvo=debug");
+        self.cluster.spawn(process.flag("--secure-port", "0").launch(PROCESS).unwrap()).unwrap();
+    }
+
+    async fn csv(&self, name: &str, phase: &Phase) -> ClusterServiceVersion {
+        let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), "shop");
+        let wait = self.cluster.until(format!("{name} to be {phase:?}"), &[PROCESS]).within(LIMIT);
+        wait.existing(api, name, |it| it.status.as_ref().is_some_and(|status| status.phase == *phase)).await.unwrap()
+    }
+
+    async fn csv_gone(&self, name: &str) {
+        let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), "shop");
+        let wait = self.cluster.until(format!("{name} to be gone"), &[PROCESS]).within(LIMIT);
+        wait.object(api, name, |it| it.is_none()).await.unwrap();
+    }
+
+    /// The ClusterServiceVersions of each plan, by generation, all of which are complete.
+    async fn complete_plans(&self) -> Vec<Vec<String>> {
+        let mut plans = self.plans().await;
+        plans.sort_by_key(|plan| plan.spec.generation);
+        let is_complete =
+            |plan: &InstallPlan| plan.status.as_ref().is_some_and(|it| it.phase == InstallPlanPhase::Complete);
+        assert!(plans.iter().all(is_complete), "{plans:?}");
+        plans.into_iter().map(|plan| plan.spec.cluster_service_version_names).collect()
+    }
+
+    async fn planned(&self, arguments: &[&str]) -> Value {
+        let all = ["olm", "plan", "-n", "shop", "-o", "json"].iter().chain(arguments).copied();
+        self.cluster.cvo(all).run().await.unwrap().json().unwrap()
+    }
+}
+
+/// Three versions of widgets, the first of which requires gears.
+fn versions() -> [Version; 4] {
+    let widgets = |name, replaces| Version {
+        kind: "Widget",
+        requires: ("Gear", "gears.example.com"),
+        replaces,
+        ..Version::new(name)
+    };
+    [
+        Version { kind: "Gear", ..Version::new("gears.v1") },
+        widgets("widgets.v1", ""),
+        widgets("widgets.v2", "widgets.v1"),
+        widgets("widgets.v3", "widgets.v2"),
+    ]
+}
+
+fn names(rounds: &Value) -> Vec<Vec<String>> {
+    let of = |round: &Value| -> Vec<String> {
+        let all = round["install"].as_array().unwrap();
+        all.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+    };
+    rounds["rounds"].as_array().unwrap().iter().map(of).collect()
+}
+
+/// What was foretold is what happens: the version that was asked for with what it depends on, then each that follows it. An operator
+/// that is deleted comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_is_installed_and_follows_its_channel() {
+    let world = with_rights().await;
+    world.offer(&versions()).await;
+    world.create("shop", "main", json!({"sourceType": "grpc", "image": world.image("catalogs/main:v1")})).await;
+    world.group("one").await;
+    let ready = |it: &cvo::testing::api::olm::catalog_source::CatalogSource| it.has("ContentLoaded=True");
+    world.until("its content", ("shop", "main"), ready).await;
+    let wanted = world.planned(&["--subscribe", "main/widgets:stable", "--to-head"]).await;
+    assert_eq!(names(&wanted), [vec!["gears.v1", "widgets.v3"]], "without a version to begin with it is the head");
+    world.subscribe("widgets", &json!({"startingCSV": "widgets.v1"})).await;
+    let at_head = |it: &Subscription| {
+        it.status.as_ref().is_some_and(|it| it.installed_csv == "widgets.v3" && it.state == State::AtLatestKnown)
+    };
+    world.subscription("the head", "widgets", at_head).await;
+    world.csv("widgets.v3", &Phase::Succeeded).await;
+    world.csv("gears.v1", &Phase::Succeeded).await;
+    for name in ["widgets.v1", "widgets.v2"] {
+        world.csv_gone(name).await;
+    }
+    let installed = |it: &Subscription| it.status.as_ref().is_some_and(|it| it.installed_csv == "gears.v1");
+    world.subscription("what only widgets depend on", "gears-stable-main-shop", installed).await;
+    assert_eq!(world.complete_plans().await, [vec!["gears.v1", "widgets.v1"], vec!["widgets.v2"], vec!["widgets.v3"]]);
+    assert_eq!(names(&world.planned(&[]).await), [Vec::<String>::new()]);
+
+    world.kubectl("delete csv widgets.v3 -n shop --wait=false").await;
+    world
+        .subscription("it to be planned again", "widgets", |it| {
+            it.status.as_ref().is_some_and(|it| it.install_plan_generation == Some(4))
+        })
+        .await;
+    world.csv("widgets.v3", &Phase::Succeeded).await;
+    let requests = audit::requests(&world.cluster.audit_log(), olm::USER).unwrap();
+    let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
+    assert!(forbidden.is_empty(), "{forbidden:?}");
+    world.cluster.down().await.unwrap();
+}
+
+/// Whenever the process is killed, there is one plan a generation, and the operator is installed.
+#[tokio::test(flavor = "multi_thread")]
+async fn process_that_is_killed_goes_on_where_it_was() {
+    let world = with_rights().await;
+    world.offer(&versions()).await;
+    world.create("shop", "main", json!({"sourceType": "grpc", "image": world.image("catalogs/main:v1")})).await;
+    world.group("one").await;
+    world.subscribe("widgets", &json!({"startingCSV": "widgets.v1"})).await;
+    let api: Api<Subscription> = Api::namespaced(world.client.clone(), "shop");
+    let mut changes = e2e::until::changes(api, kube::runtime::watcher::Config::default());
+    // Each change of a Subscription is a moment between two steps.
+    for _ in 0..20 {
+        let next = tokio::time::timeout(LIMIT, changes.next()).await.expect("a change");
+        world.cluster.kill(PROCESS).unwrap();
+        world.start_with_rights();
+        let Some(subscription) = next else { break };
+        if subscription.status.as_ref().is_some_and(|it| it.installed_csv == "widgets.v3") {
+            break;
+        }
+    }
+    let at_head = |it: &Subscription| it.status.as_ref().is_some_and(|it| it.installed_csv == "widgets.v3");
+    world.subscription("the head", "widgets", at_head).await;
+    world.csv("widgets.v3", &Phase::Succeeded).await;
+    world.csv_gone("widgets.v2").await;
+    assert_eq!(world.complete_plans().await, [vec!["gears.v1", "widgets.v1"], vec!["widgets.v2"], vec!["widgets.v3"]]);
     world.cluster.down().await.unwrap();
 }

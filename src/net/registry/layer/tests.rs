@@ -320,3 +320,16 @@ fn layer_of_files_on_disk_is_that_of_files_in_memory() {
     let error = write(&on_disk, 7, Packing::Plain).unwrap_err().to_string();
     assert!(error.contains("a-two: "), "{error}");
 }
+
+#[test]
+fn full_disk_is_not_blamed_on_the_file_that_is_read() {
+    let source = tempfile::NamedTempFile::with_prefix("source").unwrap();
+    std::fs::write(source.path(), "1".repeat(100_000)).unwrap();
+    let file = LayerFile { path: "a".to_owned(), mode: 0o444, bytes: FileBytes::Disk(source.path().to_owned()) };
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let out = BufWriter::new(Placed { inner: full, place: in_temporary_folder });
+    let error = packed(&[file], 7, Packing::Plain, out).err().unwrap().to_string();
+    let folder = format!("cannot write the layer: temporary folder {}: ", std::env::temp_dir().display());
+    assert!(error.starts_with(&folder) && error.ends_with("on another volume with TMPDIR"), "{error}");
+    assert!(!error.contains("source"), "{error}");
+}

@@ -57,6 +57,26 @@ fn files_that_are_excluded_are_not_read() {
 }
 
 #[test]
+fn line_of_patterns_may_end_with_a_carriage_return_also_the_last_one() {
+    let dir = folder(&[
+        (".indexignore", "x.md\r\n!z\r\ny.md\r"),
+        ("a", &package("a")),
+        ("x.md", "- no blob"),
+        ("y.md", "- no blob"),
+        ("z", &package("z")),
+    ]);
+    assert_eq!(found(dir.path()), ["a", "z"]);
+}
+
+/// Of folders that are left out nothing is read, also not their patterns.
+#[test]
+fn patterns_of_a_folder_that_is_excluded_do_not_count() {
+    let dir =
+        folder(&[(".indexignore", "old\n"), ("old/.indexignore", "{\n"), ("old/x", "- no blob"), ("a", &package("a"))]);
+    assert_eq!(found(dir.path()), ["a"]);
+}
+
+#[test]
 fn files_that_only_other_tools_exclude_are_read() {
     let dir = folder(&[(".gitignore", "schema: x\n"), (".ignore", "schema: x\n"), (".hidden/a", &package("a"))]);
     fs::create_dir(dir.path().join(".git")).unwrap();
@@ -74,7 +94,8 @@ fn patterns_that_cannot_be_read_are_a_fault() {
     let dir = folder(&[("a/.indexignore", "{\n"), ("a/a", &package("a")), ("b/b", &package("b"))]);
     let found = found(dir.path());
     assert_eq!(found.len(), 3, "{found:?}");
-    assert!(found[0] == "b" && found[1].starts_with("a/.indexignore:0 its patterns cannot be read"), "{found:?}");
+    let fault = "a/.indexignore:0 its patterns cannot be read: line 1: ";
+    assert!(found[0] == "b" && found[1].starts_with(fault), "{found:?}");
 }
 
 /// Others of the same file count.

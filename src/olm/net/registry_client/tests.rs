@@ -1,7 +1,9 @@
 use super::*;
+use crate::testing::registry::{Answer, answer};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
 
 const TIMES: Times = Times {
     connect: Duration::from_millis(300),
@@ -59,7 +61,8 @@ async fn server_that_does_not_answer_is_no_connection() {
     let (_listener, address) = listen().await;
     let client = RegistryClient::start(&address.to_string(), directly(), Arc::default(), TIMES);
     let failed = wait_for(&client, Connection::TransientFailure).await;
-    assert_eq!(failed.error.as_deref(), Some("it did not answer within 300ms"));
+    let expected = "it did not answer within 300ms; see whether its pods are ready, and whether NetworkPolicies let us connect to them";
+    assert_eq!(failed.error.as_deref(), Some(expected));
 }
 
 #[tokio::test]
@@ -109,4 +112,20 @@ async fn hint_ends_the_pause_before_it_is_tried_again_but_not_at_once() {
     let expected = [(0.0, 0.1), (1.0, 1.3), (2.0, 2.6), (1.0, 1.1)];
     let within = |(taken, (least, most)): (&f64, &(f64, f64))| taken >= least && taken <= most;
     assert!(seconds.iter().zip(&expected).all(within), "{seconds:?}");
+}
+
+#[tokio::test]
+async fn message_that_is_too_large_is_refused_with_the_way_out() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    // A message begins with a flag and its length.
+    let body = [&[0][..], &u32::try_from(MAX_MESSAGE + 1).unwrap().to_be_bytes()].concat();
+    let headers = vec![("content-type".to_owned(), "application/grpc".to_owned())];
+    let large = Answer { body, headers, ..Answer::default() };
+    let _answering = AbortOnDropHandle::new(tokio::spawn(answer(theirs, move |_| large.clone())));
+    let client = RegistryClient::over(ours, "a:1", TIMES).await.unwrap();
+    let error = client.packages().try_collect::<Vec<_>>().await.unwrap_err();
+    let method = "/api.Registry/ListPackages";
+    assert_eq!(error, RegistryError::LargeMessage { address: "a:1".to_owned(), method });
+    let way_out = "bytes; leave out manifests of bundles that have an image, or split the package";
+    assert!(error.to_string().ends_with(way_out), "{error}");
 }

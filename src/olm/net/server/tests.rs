@@ -117,5 +117,6 @@ async fn server_that_drips_is_given_up_though_it_always_sends_something() {
     let client = client(dripping(address).await, times).await;
     let (_root, store) = store();
     let error = tokio::time::timeout(LIMIT, read(&store, &client, &places())).await.unwrap().unwrap_err();
-    assert!(error.to_string().contains("cannot be read within 500ms"), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("cannot be read within 500ms") && error.contains("or name an image"), "{error}");
 }

@@ -129,6 +129,8 @@ fn process_that_begins_anew_serves_what_a_server_told_from_its_disk() {
     // Another disk has nothing, which is no fault, and the server is asked.
     world.fail(102, "it is not on this disk");
     assert_eq!(world.said(), Default::default());
+    let loading = words("False", "Loading", "server a:50051");
+    assert_eq!(world.words(condition::CONTENT_LOADED), loading, "nobody can read it any more");
     assert_eq!(world.decide(103).work, None);
     world.channel = channel(Connection::Ready, 104, None);
     assert_eq!(world.load(105, "a").serve, Serve::Content);
@@ -227,6 +229,22 @@ fn what_was_served_and_cannot_be_read_does_not_hinder_what_is_wanted() {
     assert_eq!(world.decide(5).work, pull("a/b:1", Some(digest("a"))));
     world.load(5, "");
     assert_eq!(world.state(), Some(Connection::Ready));
+}
+
+/// Whoever goes on reads it before anything else.
+#[test]
+fn what_was_served_once_stays_named_while_it_is_read_again() {
+    let mut world = World::image("a/b:1");
+    world.load(1, "a");
+    world.restart();
+    world.fail(2, "it is not there");
+    world.refuse(30, "b", "it has no package");
+    // The image is what it was before.
+    let decision = world.end(90, |_| Outcome::Asked { digest: digest("a") });
+    assert_eq!(decision.work, pull("a/b:1", Some(digest("a"))));
+    let message = format!("a/b:1@{}: a/b:1 is being read", digest("a"));
+    assert_eq!(world.words(condition::CONTENT_LOADED), words("False", "Failed", &message));
+    assert_eq!(world.step(91).status, None, "it is written once");
 }
 
 #[test]

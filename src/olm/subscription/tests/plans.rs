@@ -156,3 +156,26 @@ fn plan_whose_steps_were_not_written_is_completed() {
     let new = Case::of(&["a"]).with_plan(begun).decide().create.unwrap();
     assert_eq!((new.name().as_str(), new.generation), ("install-4", 4));
 }
+
+#[test]
+fn group_says_how_long_fetching_may_take_and_when_it_is_tried_again() {
+    let group = |timeout: &str, retry: &str| {
+        let object = json!({"metadata": {"name": "g", "annotations": {
+            "operatorframework.io/bundle-unpack-timeout": timeout,
+            "operatorframework.io/bundle-unpack-min-retry-interval": retry}}, "spec": {}});
+        Group::of(&serde_json::from_value(object).unwrap())
+    };
+    let seconds = |it: Option<SignedDuration>| it.map(|time| time.as_secs());
+    for (timeout, retry, expected) in [
+        ("5m", "30s", (Some(300), Some(30))),
+        ("0", "0", (Some(0), None)),
+        ("-1m", "-1m", (None, None)),
+        ("soon", "later", (None, None)),
+    ] {
+        let group = group(timeout, retry);
+        assert_eq!((seconds(group.unpack_timeout), seconds(group.unpack_retry)), expected, "{timeout} {retry}");
+        let case = Case { groups: vec![Arc::new(group)], ..Case::of(&["a"]) };
+        let wanted = case.decide().wanted;
+        assert_eq!((seconds(wanted[0].timeout), seconds(wanted[0].retry)), expected, "{timeout} {retry}");
+    }
+}

@@ -4,6 +4,7 @@
 use crate::cluster::{jittered, task};
 use crate::error::chain;
 use crate::net::registry::source;
+use crate::olm::api::keys::annotation::BUNDLE_UNPACK_TIMEOUT;
 use crate::olm::bundle::{Bundle, read};
 use crate::olm::catalog::objects::manifests;
 use crate::olm::catalog::served::Content;
@@ -11,8 +12,9 @@ use crate::olm::net::bundle;
 use crate::olm::net::pull::open;
 use crate::olm::net::store::Store;
 use crate::olm::resolve::answer::{Id, New};
-use crate::olm::subscription::Unpacked;
+use crate::olm::subscription::{Unpacked, Wanted};
 use crate::olm::work::catalogs::{Known, Reach};
+use jiff::SignedDuration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,8 +26,8 @@ use tokio_util::task::AbortOnDropHandle;
 const IMAGES: usize = 4;
 /// The first and the longest pause before what has failed is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
-/// How long fetching one may take.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
+/// Longer than anybody waits.
+const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A bundle: its catalog, its package, its name and its image.
 type Key = (Id, String, String, String);
@@ -35,6 +37,8 @@ pub(super) struct Unpacker {
     changed: Arc<Notify>,
     stop: CancellationToken,
     places: Arc<Semaphore>,
+    /// How long fetching one may take, unless the group of the namespace says something else; zero for as long as it takes.
+    timeout: Duration,
     all: BTreeMap<Key, Entry>,
 }
 
@@ -72,8 +76,9 @@ fn of_content(cause: String) -> Failure {
 }
 
 impl Unpacker {
-    pub(super) fn new(store: Arc<Store>, changed: Arc<Notify>, stop: CancellationToken) -> Unpacker {
-        Unpacker { store, changed, stop, places: Arc::new(Semaphore::new(IMAGES)), all: BTreeMap::new() }
+    pub(super) fn new(store: Arc<Store>, timeout: Duration, changed: Arc<Notify>, stop: CancellationToken) -> Unpacker {
+        let places = Arc::new(Semaphore::new(IMAGES));
+        Unpacker { store, changed, stop, places, timeout, all: BTreeMap::new() }
     }
 
     pub(super) fn look(&self, new: &New) -> Unpacked {
@@ -89,12 +94,12 @@ impl Unpacker {
     }
 
     /// From now on these are fetched and kept, and no others. Returns when one that has failed is tried again.
-    pub(super) fn want(&mut self, wanted: &[New], known: &Known) -> Option<Instant> {
-        let keys: BTreeSet<Key> = wanted.iter().map(key).collect();
+    pub(super) fn want(&mut self, wanted: &[Wanted], known: &Known) -> Option<Instant> {
+        let keys: BTreeSet<Key> = wanted.iter().map(|wanted| key(&wanted.new)).collect();
         self.all.retain(|key, _| keys.contains(key));
         let (now, mut next) = (Instant::now(), None);
-        for new in wanted {
-            let key = key(new);
+        for it in wanted {
+            let key = key(&it.new);
             let count = match self.all.get(&key).map(|entry| (entry.state(), entry.count)) {
                 Some((State::Failed { until, .. }, _)) if until > now => {
                     next = Some(next.map_or(until, |next: Instant| next.min(until)));
@@ -104,23 +109,31 @@ impl Unpacker {
                 Some(_) => continue,
                 None => 0,
             };
-            self.begin(key, new, count, known);
+            self.begin(key, it, count, known);
         }
         next
     }
 
-    fn begin(&mut self, key: Key, new: &New, count: u32, known: &Known) {
+    fn begin(&mut self, key: Key, wanted: &Wanted, count: u32, known: &Known) {
+        let Wanted { new, timeout, retry } = wanted.clone();
+        let timeout = timeout.map_or(self.timeout, duration);
+        let timeout = if timeout.is_zero() { FOREVER } else { timeout };
+        let pause = retry.map_or_else(|| jittered(PAUSES.0, count, PAUSES.1), duration);
         let visible = known.catalogs.as_ref().and_then(|all| all.get(&new.catalog));
         let content = visible.and_then(|visible| visible.content.clone());
         let reach = known.reach.get(&new.catalog).cloned();
         let state = Arc::new(Mutex::new(State::Pending));
         let (told, changed, places, store) =
             (state.clone(), self.changed.clone(), self.places.clone(), self.store.clone());
-        let new = new.clone();
         let fetching = async move {
             let _place = places.acquire().await;
-            let fetched = tokio::time::timeout(TIMEOUT, fetch(&store, &new, content, reach)).await;
-            let fetched = fetched.unwrap_or_else(|_| Err(passing(format!("it took longer than {TIMEOUT:?}"))));
+            let fetched = tokio::time::timeout(timeout, fetch(&store, &new, content, reach)).await;
+            let late = || {
+                format!(
+                    "it took longer than {timeout:?}: the annotation {BUNDLE_UNPACK_TIMEOUT} of the OperatorGroup allows more"
+                )
+            };
+            let fetched = fetched.unwrap_or_else(|_| Err(passing(late())));
             let state = match fetched {
                 Ok(bundle) => State::Done(Arc::new(bundle)),
                 Err(failure) => {
@@ -129,7 +142,7 @@ impl Unpacker {
                         cause = failure.cause,
                         "a bundle cannot be fetched; trying again"
                     );
-                    State::Failed { failure, until: Instant::now() + jittered(PAUSES.0, count, PAUSES.1) }
+                    State::Failed { failure, until: Instant::now() + pause }
                 }
             };
             *told.lock().unwrap_or_else(PoisonError::into_inner) = state;
@@ -138,6 +151,10 @@ impl Unpacker {
         let task = tokio::spawn(task::guarded("a bundle", &self.stop, fetching));
         self.all.insert(key, Entry { state, count, _task: AbortOnDropHandle::new(task) });
     }
+}
+
+fn duration(time: SignedDuration) -> Duration {
+    Duration::try_from(time).unwrap_or_default()
 }
 
 impl Entry {

@@ -17,6 +17,8 @@ fn owned_kinds_and_definitions_need_each_other() {
         (CSV_FILE, "    owned:\n", "    owned:\n    - {name: widgets.example.com, version: v1, kind: Widget}\n", Error, Check::Definition, "spec.customresourcedefinitions.owned[1]", "there twice"),
         (CSV_FILE, "gears.example.com", "widgets.example.com", Warning, Check::Definition, "spec.customresourcedefinitions.required[0]", "owned as well"),
         (CSV_FILE, ", kind: Gear", "", Error, Check::Definition, "spec.customresourcedefinitions.required[0]", "must be set"),
+        (CSV_FILE, "gears.example.com", "gears.", Error, Check::Definition, "spec.customresourcedefinitions.required[0]", "<plural>.<group>"),
+        (CSV_FILE, "gears.example.com", ".example.com", Error, Check::Definition, "spec.customresourcedefinitions.required[0]", "<plural>.<group>"),
         (CRD_FILE, "plural: widgets", "plural: gadgets", Error, Check::Name, "widgets.example.com", "\"gadgets.example.com\""),
         (CRD_FILE, "served: true", "served: false", Error, Check::Definition, "widgets.example.com", "no version is served"),
         (CRD_FILE, "served: false", "served: true", Warning, Check::Definition, "widgets.example.com", "v1alpha1"),

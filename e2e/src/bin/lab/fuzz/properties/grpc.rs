@@ -4,7 +4,7 @@ use super::{Verdict, property};
 use crate::fuzz::fixture::Fixture;
 use crate::fuzz::wire::{self, Group};
 use cvo::testing::catalog::{self, Catalog, Entry};
-use cvo::testing::registry::{self, Answer, Client, Received, Server};
+use cvo::testing::registry::{self, Answer, Client, NotTold, Received, Server};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -226,10 +226,10 @@ pub(in crate::fuzz) fn answer(fixture: &Fixture, input: &[u8]) -> Verdict {
         let (first, again) = (world.folder.join("first"), world.folder.join("again"));
         let told = world.runtime.block_on(tell(&answers, &first));
         property(told == world.runtime.block_on(tell(&answers, &again)), "the same is told differently")?;
-        if let Err(error) = told {
-            property(error.contains(ADDRESS), &format!("an error does not name the server: {error}"))?;
-            return property(!error.contains("within"), &format!("it is waited for what does not come: {error}"))
-                .map(|()| false);
+        if let Err(NotTold { cause, is_late }) = told {
+            property(!is_late, &format!("it is waited for what does not come: {cause}"))?;
+            property(cause.contains(ADDRESS), &format!("an error does not name the server: {cause}"))?;
+            return Ok(false);
         }
         let read = read(&first)?;
         let placed = read.faults.iter().all(|fault| fault.line > 0 && fault.file == "catalog.json");
@@ -239,13 +239,14 @@ pub(in crate::fuzz) fn answer(fixture: &Fixture, input: &[u8]) -> Verdict {
         }
         let served = Arc::new(Server::new(&first, "one", "widgets")?);
         let _gone = std::fs::remove_dir_all(&again);
-        world.runtime.block_on(async { registry::told(serve(&served).0, ADDRESS, &again).await })?;
+        let told = world.runtime.block_on(async { registry::told(serve(&served).0, ADDRESS, &again).await });
+        told.map_err(|error| error.cause)?;
         property(shape(&self::read(&again)?) == shape(&read), "what we serve of a catalog is another one")?;
         Ok(read.index.counts().packages > 0)
     })
 }
 
-async fn tell(answers: &Answers, folder: &PathBuf) -> Result<String, String> {
+async fn tell(answers: &Answers, folder: &PathBuf) -> Result<String, NotTold> {
     let _gone = std::fs::remove_dir_all(folder);
     let (ours, theirs) = duplex(BUFFER);
     let (answers, mut asked) = (answers.clone(), HashMap::<String, usize>::new());
@@ -309,9 +310,9 @@ pub(in crate::fuzz) fn server_frames(fixture: &Fixture, input: &[u8]) -> Verdict
         property(is_http, "the client sends what is no frame")?;
         match told {
             Ok(digest) => property(digest.starts_with("sha256:"), "no digest").map(|()| true),
-            Err(error) => {
-                property(!error.is_empty(), "an error without a cause")?;
-                property(!error.contains("within"), &format!("it is waited for what does not come: {error}"))?;
+            Err(NotTold { cause, is_late }) => {
+                property(!cause.is_empty(), "an error without a cause")?;
+                property(!is_late, &format!("it is waited for what does not come: {cause}"))?;
                 Ok(false)
             }
         }

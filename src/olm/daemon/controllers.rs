@@ -1,0 +1,51 @@
+//! The controllers that run beside the one of catalogs.
+
+use super::settings::{Loop, Settings};
+use crate::cluster::{Clients, Objects, task};
+use crate::olm::api::{LEASE, MANAGER};
+use crate::olm::net::store::Store;
+use crate::olm::work::catalogs::Outputs;
+use crate::olm::work::operators::{OperatorController, OperatorFigures};
+use crate::olm::work::subscriptions::SubscriptionController;
+use crate::process::events::Events;
+use crate::process::settings::SettingsError;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// What they have in common.
+pub(super) struct Common<'a> {
+    pub settings: &'a Settings,
+    pub clients: &'a Arc<Clients>,
+    pub objects: &'a Objects,
+    pub led: &'a watch::Receiver<bool>,
+    pub operators: Arc<OperatorFigures>,
+    pub stop: &'a CancellationToken,
+}
+
+impl Common<'_> {
+    /// Whether the process holds the lease, for who does this part of its work; never if it does not do that.
+    pub(super) fn leads(&self, part: Loop) -> watch::Receiver<bool> {
+        match self.settings.loops.contains(&part) {
+            true => self.led.clone(),
+            false => watch::channel(false).1,
+        }
+    }
+
+    /// Starts all of them; they run until `stop`.
+    pub(super) fn start(&self, outputs: &Outputs, store: Arc<Store>) -> Result<Vec<JoinHandle<()>>, SettingsError> {
+        let (clients, objects, stop) = (self.clients, || self.objects.clone(), self.stop);
+        let settings = self.settings.of_subscriptions()?;
+        let leads = self.leads(Loop::Subscriptions);
+        let subscriptions = SubscriptionController::new(settings, clients, objects(), leads, outputs, store, stop);
+        let (events, _publishing) =
+            Events::start(self.objects.client_for_writes(), LEASE, &self.settings.namespace, MANAGER, stop);
+        let (leads, figures) = (self.leads(Loop::Operators), self.operators.clone());
+        let operators = OperatorController::new(clients, objects(), leads, events, figures, stop);
+        Ok(vec![
+            tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),
+            tokio::spawn(task::guarded("operators", stop, operators.run(stop.clone()))),
+        ])
+    }
+}
