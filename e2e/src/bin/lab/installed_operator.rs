@@ -29,6 +29,9 @@ pub(crate) struct InstalledOperator {
     /// Its kind, as GROUP/VERSION/KIND.
     #[arg(long, value_name = "KIND")]
     kind: String,
+    /// The resource of its kind.
+    #[arg(long, value_name = "NAME")]
+    plural: String,
     /// Namespaces that it works for, with commas; empty for all.
     #[arg(long, env = "WATCH_NAMESPACE", value_name = "LIST", default_value = "")]
     namespaces: String,
@@ -48,7 +51,7 @@ pub(crate) async fn run(args: InstalledOperator) -> anyhow::Result<()> {
     let client = Client::try_default()
         .await
         .context("cannot reach the API server: run in a pod with a service account, or set KUBECONFIG")?;
-    let kind = resource(&args.kind)?;
+    let kind = resource(&args)?;
     println!("{} at {}, for {:?}", args.kind, args.version, args.namespaces);
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let watch = |namespace: &str| {
@@ -73,12 +76,12 @@ pub(crate) async fn run(args: InstalledOperator) -> anyhow::Result<()> {
     }
 }
 
-fn resource(kind: &str) -> anyhow::Result<ApiResource> {
-    let parts: Vec<&str> = kind.split('/').collect();
+fn resource(args: &InstalledOperator) -> anyhow::Result<ApiResource> {
+    let parts: Vec<&str> = args.kind.split('/').collect();
     let [group, version, kind] = parts[..] else {
-        anyhow::bail!("--kind {kind:?} is no kind: write GROUP/VERSION/KIND");
+        anyhow::bail!("--kind {:?} is no kind: write GROUP/VERSION/KIND", args.kind);
     };
-    Ok(ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)))
+    Ok(ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &args.plural))
 }
 
 /// Tries until it is done: no other event need come.

@@ -262,6 +262,9 @@ fn definition_has_one_owner_outside_of_the_chain() {
     two.csv_mut("b")["spec"]["replaces"] = json!("a");
     two.csv_mut("a")["status"]["phase"] = json!("Replacing");
     assert!(two.step("b", 10).starts_with("InstallReady/"));
+    // Nor is the next one a rival of the one before.
+    two.csv_mut("a")["status"]["phase"] = json!("Pending");
+    assert!(two.step("a", 10).starts_with("InstallReady/"));
 }
 
 #[test]
