@@ -66,15 +66,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let (election, objects) = candidate(&clients, MANAGER, lease, result(), &settings.lease, times);
     tracing::info!(version = %settings.release_version, image = %settings.image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
-    let common = Common {
-        settings: &settings,
-        clients: &clients,
-        objects: &objects,
-        led: &led,
-        figures: figures.clone(),
-        operators,
-        stop: &stop,
-    };
+    let parts = (&clients, &objects, &led);
+    let common = Common { settings: &settings, parts, figures: (figures.clone(), operators), stop: &stop };
     let leads = common.leads(Loop::Catalogs);
     let (controller, outputs) =
         CatalogController::new(of_controller, &clients, objects.clone(), leads, store.clone(), figures, &stop);

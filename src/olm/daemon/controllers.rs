@@ -18,11 +18,9 @@ use tokio_util::sync::CancellationToken;
 /// What they have in common.
 pub(super) struct Common<'a> {
     pub settings: &'a Settings,
-    pub clients: &'a Arc<Clients>,
-    pub objects: &'a Objects,
-    pub led: &'a watch::Receiver<bool>,
-    pub figures: Arc<Figures>,
-    pub operators: Arc<OperatorFigures>,
+    /// Clients, what writes while the lease is held, and whether it is.
+    pub parts: (&'a Arc<Clients>, &'a Objects, &'a watch::Receiver<bool>),
+    pub figures: (Arc<Figures>, Arc<OperatorFigures>),
     pub stop: &'a CancellationToken,
 }
 
@@ -30,23 +28,24 @@ impl Common<'_> {
     /// Whether the process holds the lease, for who does this part of its work; never if it does not do that.
     pub(super) fn leads(&self, part: Loop) -> watch::Receiver<bool> {
         match self.settings.loops.contains(&part) {
-            true => self.led.clone(),
+            true => self.parts.2.clone(),
             false => watch::channel(false).1,
         }
     }
 
     /// Starts all of them; they run until `stop`.
     pub(super) fn start(&self, outputs: &Outputs, store: Arc<Store>) -> Result<Vec<JoinHandle<()>>, SettingsError> {
-        let (clients, objects, stop) = (self.clients, || self.objects.clone(), self.stop);
+        let ((clients, writes, _), stop) = (self.parts, self.stop);
+        let objects = || writes.clone();
         let settings = self.settings.of_subscriptions()?;
         let leads = self.leads(Loop::Subscriptions);
         let subscriptions = SubscriptionController::new(settings, clients, objects(), leads, outputs, store, stop);
         let leads = self.leads(Loop::Subscriptions);
         let plans =
-            PlanController::new(self.settings.of_plans(), clients, objects(), leads, self.figures.clone(), stop);
+            PlanController::new(self.settings.of_plans(), clients, objects(), leads, self.figures.0.clone(), stop);
         let (events, _publishing) =
-            Events::start(self.objects.client_for_writes(), LEASE, &self.settings.namespace, MANAGER, stop);
-        let (leads, figures) = (self.leads(Loop::Operators), self.operators.clone());
+            Events::start(writes.client_for_writes(), LEASE, &self.settings.namespace, MANAGER, stop);
+        let (leads, figures) = (self.leads(Loop::Operators), self.figures.1.clone());
         let operators = OperatorController::new(clients, objects(), leads, events, figures, stop);
         Ok(vec![
             tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),
