@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
+use e2e::harness::Cvo;
 use e2e::harness::audit::{self, Request};
 use e2e::olm::{self, GROUPS, Start, USER};
 use e2e::random::SeededRandom;
@@ -35,7 +36,17 @@ impl World {
             metrics: "",
         };
         let process = olm::started(&self.cluster, start).unwrap().log_level("info,cvo=debug");
-        self.cluster.spawn(process.flag("--secure-port", "0").launch(PROCESS).unwrap()).unwrap();
+        self.spawn_plans(process);
+    }
+
+    /// Nothing but plans is looked after, so that all writes are theirs.
+    fn spawn_plans(&self, process: Cvo) {
+        let process = process.flag("--secure-port", "0").flag("--loops", "subscriptions");
+        self.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
+    }
+
+    fn start_plans(&self) {
+        self.spawn_plans(self.process(PROCESS));
     }
 
     /// Writes a plan with these steps, each of which belongs to the first one.
@@ -225,7 +236,7 @@ async fn plan_waits_for_the_one_group_and_goes_on_by_itself() {
     for name in ["one", "two"] {
         world.group(name).await;
     }
-    world.start();
+    world.start_plans();
     world.plan("install-a", 1, true, &operator("v1", "", &any_size())).await;
     let text =
         "attenuated service account query failed - more than one operator group(s) are managing this namespace count=2";
@@ -256,7 +267,7 @@ async fn plan_waits_for_the_one_group_and_goes_on_by_itself() {
 async fn definition_that_an_object_does_not_fit_is_refused_before_the_first_write() {
     let world = World::up().await;
     world.group("one").await;
-    world.start();
+    world.start_plans();
     world.plan("install-a", 1, true, &operator("v1", "", &any_size())).await;
     world.complete("install-a").await;
     for (name, size) in [("small", 3), ("large", 900)] {
@@ -305,11 +316,11 @@ async fn plan_completes_with_no_step_doubled_although_the_process_is_killed() {
         world.plan(&format!("install-{generation}"), generation, true, &steps).await;
     }
     for _ in 0..KILLS {
-        world.start();
+        world.start_plans();
         tokio::time::sleep(random.duration(LIFE)).await;
         world.cluster.kill(PROCESS).unwrap();
     }
-    world.start();
+    world.start_plans();
     let api: Api<DynamicObject> = Api::namespaced_with(
         world.client.clone(),
         "shop",
@@ -329,7 +340,7 @@ async fn plan_completes_with_no_step_doubled_although_the_process_is_killed() {
     assert!(world.writes().iter().filter(|it| it.resource == "clusterserviceversions").count() <= 1, "seed {seed}");
     let before = world.writes().len();
     world.cluster.kill(PROCESS).unwrap();
-    world.start();
+    world.start_plans();
     world.plan("install-7", 7, true, &operator("v1", "", &any_size())).await;
     world.complete("install-7").await;
     // A second pass writes nothing but the status, and deletes the oldest plan.
