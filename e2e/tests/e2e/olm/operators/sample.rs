@@ -42,7 +42,8 @@ impl World {
     async fn carry_out(&self, csv: &Value, definition: &Value) {
         self.apply(definition).await;
         self.apply(&in_shop("v1", "ServiceAccount", OPERATOR, json!({}))).await;
-        let rules = &csv["spec"]["install"]["spec"]["clusterPermissions"][0]["rules"];
+        let permissions = csv["spec"]["install"]["spec"]["clusterPermissions"].as_array().unwrap();
+        let rules: Vec<&Value> = permissions.iter().flat_map(|it| it["rules"].as_array().unwrap()).collect();
         let of_cluster = |kind: &str, content: Value| {
             let mut object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
                 "metadata": {"name": OPERATOR}});
