@@ -13,5 +13,14 @@ pub(crate) mod read;
 pub(crate) mod selector;
 pub(crate) mod yaml;
 
+use serde::{Deserialize, Deserializer};
+
+/// For a field that may be `null`, as the API server writes lists that are empty.
+pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
 /// Namespace of the verification ConfigMap and of the in-cluster signature store.
 pub const MANAGED_NAMESPACE: &str = "openshift-config-managed";

@@ -4,7 +4,8 @@
 //! Any client may have written the object: a field of the wrong type counts as missing.
 
 use crate::object::manifest::{Manifest, ObjectId};
-use serde::{Deserialize, Deserializer};
+use crate::object::null_is_default;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// All other fields, such as the schemas of definitions and the related objects of operators, are not decoded.
@@ -53,10 +54,6 @@ pub(super) struct Status {
     pub succeeded: Value,
     pub active: Value,
     pub failed: Value,
-}
-
-fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// One entry of `status.conditions`.

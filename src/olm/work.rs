@@ -2,6 +2,7 @@
 
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
+mod definition;
 pub(crate) mod operators;
 pub(crate) mod packages;
 pub(crate) mod plans;

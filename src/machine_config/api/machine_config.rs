@@ -1,6 +1,7 @@
 //! `MachineConfig` and `MachineConfigPool`: what nodes are to be like, and which nodes are brought there together.
 
 use crate::object::condition::ConditionStatus;
+use crate::object::null_is_default;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
@@ -192,8 +193,4 @@ fn unknown() -> ConditionStatus {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-fn null_is_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
 }

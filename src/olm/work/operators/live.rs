@@ -11,6 +11,7 @@ use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::work::definition::Definition;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -74,8 +75,7 @@ impl Live {
         let follow = Follow { clients, changed, stop };
         let copies = Selector::Labels(format!("!{}", label::COPIED_FROM));
         let managed = Selector::Labels(format!("{}=true", label::MANAGED));
-        let definitions =
-            Kind::known("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false);
+        let definitions = Kind::of::<Definition>(false);
         let services = Kind::known("apiregistration.k8s.io", "v1", "APIService", "apiservices", false);
         let accounts = Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true);
         Live {

@@ -9,14 +9,12 @@ use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::operator::rights::Rules;
+use crate::olm::work::definition::Definition as DefinitionObject;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::core::ClusterResourceScope;
-use serde::Deserialize;
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -119,72 +117,6 @@ impl View for DeploymentView {
     }
 }
 
-/// A CustomResourceDefinition without its schemas, which are many times larger than the rest.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct DefinitionObject {
-    metadata: ObjectMeta,
-    #[serde(default)]
-    spec: DefinitionSpec,
-    #[serde(default)]
-    status: DefinitionStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct DefinitionSpec {
-    versions: Vec<DefinitionVersion>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct DefinitionVersion {
-    name: String,
-    served: bool,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct DefinitionStatus {
-    conditions: Vec<DefinitionCondition>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct DefinitionCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
-}
-
-impl kube::Resource for DefinitionObject {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "CustomResourceDefinition".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "apiextensions.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "customresourcedefinitions".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DefinitionView {
     version: String,
@@ -195,7 +127,6 @@ impl View for DefinitionView {
     type Object = DefinitionObject;
 
     fn of(object: DefinitionObject) -> Self {
-        let is = |type_: &str| object.status.conditions.iter().any(|it| it.type_ == type_ && it.status == "True");
         let annotations = object.metadata.annotations.iter().flatten();
         let alongside = annotations.filter(|(key, _)| key.starts_with(annotation::INSTALLED_ALONGSIDE));
         let id = |(_, value): (&String, &String)| {
@@ -203,9 +134,9 @@ impl View for DefinitionView {
         };
         let definition = Definition {
             uid: uid(&object.metadata),
-            is_available: is("Established") && is("NamesAccepted"),
+            is_available: object.is_available(),
             alongside: alongside.filter_map(id).collect(),
-            served: object.spec.versions.into_iter().filter(|it| it.served).map(|it| it.name).collect(),
+            served: object.served().map(ToOwned::to_owned).collect(),
         };
         DefinitionView { version: version(&object.metadata), definition }
     }

@@ -10,6 +10,7 @@ use crate::olm::api::keys::label;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::plan::group::{self, Group};
 use crate::olm::plan::step::Csv;
+use crate::olm::work::definition::Definition;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -39,7 +40,7 @@ pub(super) fn plan_kind() -> Kind {
 }
 
 pub(super) fn definition_kind() -> Kind {
-    Kind::of::<super::views::Definition>(false)
+    Kind::of::<Definition>(false)
 }
 
 type By<T> = BTreeMap<String, Vec<T>>;

@@ -1,21 +1,16 @@
 //! What is kept of the objects that plans are about.
 
 use crate::cluster::followed::View;
-use crate::object::condition::{Condition, ConditionStatus};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::install_plan::{InstallPlan, InstallPlanPhase};
 use crate::olm::api::operator_group::OperatorGroup;
-use crate::olm::bundle::definition::KIND;
 use crate::olm::plan::group::Group;
 use crate::olm::plan::step::Csv;
 use crate::olm::plan::surplus::Known;
-use k8s_openapi::ClusterResourceScope;
+use crate::olm::work::definition::Definition;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use serde::Deserialize;
 use serde_json::json;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The whole of a plan that has not ended, and of the others what says how old they are.
@@ -111,49 +106,6 @@ impl View for Part<Account> {
     }
 }
 
-/// A CustomResourceDefinition without its schemas, which are many times larger than the rest.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Definition {
-    metadata: ObjectMeta,
-    #[serde(default)]
-    status: Conditions,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Conditions {
-    conditions: Vec<Condition>,
-}
-
-impl Resource for Definition {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        KIND.1.into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        KIND.0.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "customresourcedefinitions".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 /// Whether the kinds of a definition are served, or why its names are refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Served {
@@ -165,14 +117,8 @@ impl View for Part<Served> {
     type Object = Definition;
 
     fn of(object: Definition) -> Self {
-        let conditions = &object.status.conditions;
-        let of_type = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
-        let is = |type_: &str| of_type(type_).is_some_and(|it| it.status == ConditionStatus::True);
-        let refused = of_type("NamesAccepted").filter(|it| it.status == ConditionStatus::False);
-        let served = Served {
-            is_served: is("Established") && is("NamesAccepted"),
-            refused: refused.map(|it| it.message.clone()),
-        };
+        let refused = object.condition("NamesAccepted").filter(|it| it.status == "False");
+        let served = Served { is_served: object.is_available(), refused: refused.map(|it| it.message.clone()) };
         Part { version: version(&object.metadata), part: Arc::new(served) }
     }
 

@@ -1,0 +1,117 @@
+//! A CustomResourceDefinition without its schemas, which are many times larger than the rest.
+
+use crate::object::null_is_default;
+use crate::olm::bundle::definition::KIND;
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Definition {
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    versions: Vec<Version>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Version {
+    name: String,
+    served: bool,
+}
+
+/// One that is new has `null` for its conditions.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    #[serde(deserialize_with = "null_is_default")]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    pub status: String,
+    pub message: String,
+}
+
+impl Definition {
+    pub(super) fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|it| it.type_ == type_)
+    }
+
+    /// Whether its kind can be used: it is established, and its names are accepted.
+    pub(super) fn is_available(&self) -> bool {
+        let is = |type_: &str| self.condition(type_).is_some_and(|it| it.status == "True");
+        is("Established") && is("NamesAccepted")
+    }
+
+    /// Names of the versions that are served.
+    pub(super) fn served(&self) -> impl Iterator<Item = &str> {
+        self.spec.versions.iter().filter(|it| it.served).map(|it| it.name.as_str())
+    }
+}
+
+impl Resource for Definition {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        KIND.1.into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        KIND.0.into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "customresourcedefinitions".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn definition_that_is_new_is_not_available_and_can_be_read() {
+        let of = |conditions: Value| -> Definition {
+            let versions = json!([{"name": "v1", "served": true, "schema": {}}, {"name": "v2", "served": false}]);
+            serde_json::from_value(json!({"metadata": {"name": "widgets.example.com"}, "spec": {"versions": versions},
+                "status": {"conditions": conditions}}))
+            .unwrap()
+        };
+        assert!(!of(Value::Null).is_available());
+        assert_eq!(of(Value::Null).served().collect::<Vec<_>>(), ["v1"]);
+        let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "message": "taken"});
+        assert!(of(json!([condition("Established", "True"), condition("NamesAccepted", "True")])).is_available());
+        let refused = of(json!([condition("Established", "True"), condition("NamesAccepted", "False")]));
+        assert!(!refused.is_available());
+        assert_eq!(refused.condition("NamesAccepted").map(|it| it.message.as_str()), Some("taken"));
+    }
+}
