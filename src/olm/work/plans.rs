@@ -3,7 +3,6 @@
 
 mod attempt;
 mod live;
-mod look;
 mod views;
 
 use crate::cluster::writer::Writer;

@@ -1,7 +1,8 @@
 //! One attempt to carry out the steps of a plan that are left. What has been done by an earlier attempt is found as done.
 
+mod look;
+
 use super::live::{Live, csv_kind};
-use super::look::{Found, Together, wanted};
 use super::{Key, write_status};
 use crate::cluster::{ApiError, Kind, Kinds, Objects, Warnings};
 use crate::error::{listed, shortened};
@@ -17,6 +18,7 @@ use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use look::{Found, Together, wanted};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

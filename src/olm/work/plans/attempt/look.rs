@@ -1,13 +1,13 @@
 //! What a step would write, found without writing: the live object, and what the server says of the change.
 
-use super::attempt::{Attempt, Problem};
-use super::live::definition_kind;
+use super::{Attempt, Problem};
 use crate::cluster::{ApiError, Kind};
 use crate::merge::Outcome;
 use crate::olm::bundle::CSV;
 use crate::olm::plan::definition::{self, Risk};
 use crate::olm::plan::schema::Schema;
 use crate::olm::plan::step::{self, Action, Context, Csv, Item};
+use crate::olm::work::plans::live::definition_kind;
 use crate::process::events::Notice;
 use serde_json::Value;
 use std::collections::BTreeSet;
