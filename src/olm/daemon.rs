@@ -13,7 +13,6 @@ use crate::olm::certificate::Stored;
 use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
 use crate::olm::work::certificate::{self, Identity};
-use crate::olm::work::operators::OperatorFigures;
 use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
 use crate::process::settings::{SettingsError, address};
@@ -46,8 +45,9 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let servers = Servers::of(&settings)?;
     settings.tell_what_has_no_meaning();
     let clients = Arc::new(Clients::connect(settings.kubeconfig.as_deref()).await?);
-    let (heartbeat, operators) = (Arc::new(Heartbeat::default()), Arc::new(OperatorFigures::default()));
-    let figures = Arc::new(Figures::new(clients.requests.clone(), operators.clone()));
+    let (heartbeat, subscriptions, operators) = (Arc::<Heartbeat>::default(), Arc::default(), Arc::default());
+    let figures =
+        Arc::new(Figures::new(clients.requests.clone(), (Arc::clone(&subscriptions), Arc::clone(&operators))));
     let readiness = Arc::new(OnceLock::new());
     if let Some(listen) = listen_health {
         let (asked, served) = (figures.clone(), readiness.clone());
@@ -67,7 +67,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     tracing::info!(version = %settings.release_version, image = %settings.image, "looking after catalogs");
     let (leading, led) = watch::channel(false);
     let parts = (&clients, &objects, &led);
-    let common = Common { settings: &settings, parts, figures: (figures.clone(), operators), stop: &stop };
+    let common =
+        Common { settings: &settings, parts, figures: (figures.clone(), subscriptions, operators), stop: &stop };
     let leads = common.leads(Loop::Catalogs);
     let (controller, outputs) =
         CatalogController::new(of_controller, &clients, objects.clone(), leads, store.clone(), figures, &stop);

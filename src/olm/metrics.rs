@@ -32,6 +32,8 @@ pub(crate) struct CsvFigures {
 pub(crate) struct OperatorsSnapshot {
     /// `None` before all CatalogSources are known.
     pub catalogs: Option<Vec<CatalogFigures>>,
+    /// How many Subscriptions and InstallPlans there are; `None` before all of them are known.
+    pub planned: Option<(usize, usize)>,
     /// `None` before all ClusterServiceVersions are known.
     pub csvs: Option<Vec<CsvFigures>>,
     /// How often one was replaced by another.
@@ -81,6 +83,12 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
             samples.add(&labels, counted(catalog.snapshots));
         }
     });
+    for (name, help, count) in [
+        ("subscription_count", "Subscriptions of the cluster.", snapshot.planned.map(|(count, _)| count)),
+        ("install_plan_count", "InstallPlans of the cluster.", snapshot.planned.map(|(_, count)| count)),
+    ] {
+        text.gauge(name, help, |samples| count.into_iter().for_each(|count| samples.add(&[], number(count))));
+    }
     operators(&mut text, snapshot);
     let help = "How often the API server has warned of what an InstallPlan creates or changes.";
     text.counter("installplan_warnings_total", help, |samples| samples.add(&[], counted(snapshot.plan_warnings)));
@@ -183,6 +191,18 @@ mod tests {
             "csv_upgrade_count 3".to_owned(),
         ];
         assert_eq!(samples, expected);
+    }
+
+    #[test]
+    fn subscriptions_and_plans_are_counted_once_they_are_known() {
+        let lines = |planned| -> Vec<String> {
+            let text = text(&OperatorsSnapshot { planned, ..OperatorsSnapshot::default() });
+            let counts =
+                text.lines().filter(|line| line.starts_with("subscription_count") || line.starts_with("install_plan"));
+            counts.map(ToOwned::to_owned).collect()
+        };
+        assert_eq!(lines(Some((2, 5))), ["subscription_count 2", "install_plan_count 5"]);
+        assert!(lines(None).is_empty());
     }
 
     #[test]

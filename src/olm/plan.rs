@@ -13,9 +13,6 @@ use group::{Account, Group};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// How long steps that fail are tried again, from the first attempt on.
-pub(crate) const RETRIED: SignedDuration = SignedDuration::from_mins(1);
-
 /// All that counts for one plan.
 pub(crate) struct Facts<'a> {
     pub plan: &'a InstallPlan,
@@ -99,8 +96,14 @@ pub(crate) struct Trouble {
     pub is_forbidden: bool,
 }
 
-/// The status after an attempt, and whether there is to be another one although nothing changes.
-pub(crate) fn after(status: &InstallPlanStatus, outcome: Outcome, now: Timestamp) -> (InstallPlanStatus, bool) {
+/// The status after an attempt, and whether there is to be another one although nothing changes. `retried`: how long steps that fail
+/// are tried again, from the first attempt on.
+pub(crate) fn after(
+    status: &InstallPlanStatus,
+    outcome: Outcome,
+    retried: SignedDuration,
+    now: Timestamp,
+) -> (InstallPlanStatus, bool) {
     let mut next = status.clone();
     let begun = next.start_time.get_or_insert(Time(now)).0;
     for (place, of_step) in outcome.steps {
@@ -109,7 +112,7 @@ pub(crate) fn after(status: &InstallPlanStatus, outcome: Outcome, now: Timestamp
         }
     }
     if let Some(Trouble { text, is_forbidden }) = outcome.trouble {
-        let may_be_tried = is_forbidden || now.duration_since(begun) < RETRIED;
+        let may_be_tried = is_forbidden || now.duration_since(begun) < retried;
         if may_be_tried {
             next.message = format!("retrying execution due to error: {text}");
         } else {

@@ -1,6 +1,6 @@
 //! `cvo olm`: the controller of operators, and what people ask a cluster of it.
 
-use super::{catalogs, packages, plan};
+use super::{catalogs, list, packages, plan, requests};
 use crate::cli::exit::Exit;
 use crate::olm::daemon;
 use crate::olm::daemon::Settings;
@@ -12,8 +12,11 @@ pub(crate) enum OlmCommand {
     Start(Box<Settings>),
     Catalogs(catalogs::CatalogsArgs),
     Packages(packages::PackagesArgs),
+    List(list::ListArgs),
     Plan(Box<plan::PlanArgs>),
     Why(Box<plan::WhyArgs>),
+    Subscribe(requests::SubscribeArgs),
+    Approve(requests::ApproveArgs),
 }
 
 pub(crate) async fn run(command: OlmCommand, stop: CancellationToken) -> anyhow::Result<Exit> {
@@ -24,7 +27,10 @@ pub(crate) async fn run(command: OlmCommand, stop: CancellationToken) -> anyhow:
         }
         OlmCommand::Catalogs(args) => catalogs::run(&args).await,
         OlmCommand::Packages(args) => packages::run(&args).await,
+        OlmCommand::List(args) => list::run(&args).await,
         OlmCommand::Plan(args) => plan::run(&args).await,
         OlmCommand::Why(args) => plan::why(&args).await,
+        OlmCommand::Subscribe(args) => requests::subscribe(&args).await,
+        OlmCommand::Approve(args) => requests::approve(&args).await,
     }
 }

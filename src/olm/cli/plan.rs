@@ -2,18 +2,18 @@
 
 use super::cluster_output::{ClusterOutput, written};
 use super::input;
+use super::objects::listed;
 use crate::cli::exit::Exit;
 use crate::cli::layout::{self, Colour, Page, clean};
 use crate::cli::output::print;
-use crate::cli::reach;
 use crate::cli::release::ImageSource;
-use crate::cluster::{Clients, Kind, Objects};
+use crate::cluster::Clients;
+use crate::olm::api::GLOBAL_CATALOG_NAMESPACE;
 use crate::olm::api::catalog_source::{CatalogSource, condition};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::install_plan::InstallPlan;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::api::subscription::Subscription;
-use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, GROUP};
 use crate::olm::catalog::served::Content;
 use crate::olm::net::store;
 use crate::olm::resolve::answer::{Id, New, Outcome, Part};
@@ -26,8 +26,6 @@ use crate::olm::subscription::installed::Csv;
 use crate::olm::subscription::plan::{Group, Plan};
 use anyhow::{Context, bail};
 use clap::Args;
-use kube::Resource;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -141,12 +139,15 @@ async fn read(
     args: &ClusterArgs,
 ) -> anyhow::Result<(Hypothesis, ClusterVersions)> {
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
-    let from = Cluster { objects: Objects::reader(clients.call.clone()), server: clients.server(), namespace };
-    let subscriptions: Vec<Subscription> = from.all(false).await?;
-    let csvs: Vec<ClusterServiceVersion> = from.all(false).await?;
-    let groups: Vec<OperatorGroup> = from.all(false).await?;
-    let plans: Vec<InstallPlan> = from.all(false).await?;
-    let sources: Vec<CatalogSource> = from.all(true).await?;
+    let here = Some(namespace);
+    let subscriptions: Vec<Subscription> = listed(&clients, here).await?;
+    let csvs: Vec<ClusterServiceVersion> = listed(&clients, here).await?;
+    let groups: Vec<OperatorGroup> = listed(&clients, here).await?;
+    let plans: Vec<InstallPlan> = listed(&clients, here).await?;
+    let mut sources: Vec<CatalogSource> = listed(&clients, here).await?;
+    if namespace != args.global_namespace {
+        sources.extend(listed(&clients, Some(&args.global_namespace)).await?);
+    }
     let info = clients.call.apiserver_version().await?;
     let kubernetes = KubeVersion::of(&info.major, &info.minor, &info.git_version).map(|it| it.to_string());
     let mut hypothesis = Hypothesis {
@@ -158,11 +159,7 @@ async fn read(
         plans: plans.iter().map(|plan| Arc::new(Plan::of(plan))).collect(),
         catalogs: BTreeMap::new(),
     };
-    let is_seen = |source: &&CatalogSource| {
-        let of = source.metadata.namespace.as_deref().unwrap_or_default();
-        of == namespace || of == args.global_namespace
-    };
-    for source in sources.iter().filter(is_seen) {
+    for source in &sources {
         let (id, visible) = visible(source, given, &args.source).await;
         hypothesis.catalogs.insert(id, visible);
     }
@@ -175,29 +172,6 @@ async fn read(
         }
     }
     Ok((hypothesis, ClusterVersions { kubernetes: kubernetes.unwrap_or_default(), release: String::new() }))
-}
-
-struct Cluster<'a> {
-    objects: Objects,
-    server: String,
-    namespace: &'a str,
-}
-
-impl Cluster<'_> {
-    /// All objects of a kind in the namespace, or everywhere. One that does not fit its type is left out.
-    async fn all<K>(&self, everywhere: bool) -> anyhow::Result<Vec<K>>
-    where
-        K: Resource<DynamicType = ()> + DeserializeOwned,
-    {
-        let kind = Kind::known(GROUP, &K::version(&()), &K::kind(&()), &K::plural(&()), true);
-        let all = self.objects.all(&kind).await.map_err(|error| match error.is_not_found() {
-            true => anyhow::anyhow!("this cluster has no {}: the component olm is not installed", K::plural(&())),
-            false => reach::explain(&self.server, error),
-        })?;
-        let is_here = |object: &Value| object.pointer("/metadata/namespace").is_some_and(|it| it == self.namespace);
-        let here = all.into_iter().filter(|object| everywhere || is_here(object));
-        Ok(here.filter_map(|object| serde_json::from_value(object).ok()).collect())
-    }
 }
 
 /// A catalog with its content, as far as that can be read from here.

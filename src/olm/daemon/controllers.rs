@@ -7,7 +7,7 @@ use crate::olm::net::store::Store;
 use crate::olm::work::catalogs::{Figures, Outputs};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
 use crate::olm::work::plans::PlanController;
-use crate::olm::work::subscriptions::SubscriptionController;
+use crate::olm::work::subscriptions::{SubscriptionController, SubscriptionFigures};
 use crate::process::events::Events;
 use crate::process::settings::SettingsError;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Common<'a> {
     pub settings: &'a Settings,
     /// Clients, what writes while the lease is held, and whether it is.
     pub parts: (&'a Arc<Clients>, &'a Objects, &'a watch::Receiver<bool>),
-    pub figures: (Arc<Figures>, Arc<OperatorFigures>),
+    pub figures: (Arc<Figures>, Arc<SubscriptionFigures>, Arc<OperatorFigures>),
     pub stop: &'a CancellationToken,
 }
 
@@ -39,13 +39,14 @@ impl Common<'_> {
         let objects = || writes.clone();
         let settings = self.settings.of_subscriptions()?;
         let leads = self.leads(Loop::Subscriptions);
-        let subscriptions = SubscriptionController::new(settings, clients, objects(), leads, outputs, store, stop);
+        let subscriptions =
+            SubscriptionController::new(settings, clients, objects(), leads, outputs, (store, &self.figures.1), stop);
         let leads = self.leads(Loop::Subscriptions);
         let plans =
-            PlanController::new(self.settings.of_plans(), clients, objects(), leads, self.figures.0.clone(), stop);
+            PlanController::new(self.settings.of_plans()?, clients, objects(), leads, self.figures.0.clone(), stop);
         let (events, _publishing) =
             Events::start(writes.client_for_writes(), LEASE, &self.settings.namespace, MANAGER, stop);
-        let (leads, figures) = (self.leads(Loop::Operators), self.figures.1.clone());
+        let (leads, figures) = (self.leads(Loop::Operators), self.figures.2.clone());
         let operators = OperatorController::new(clients, objects(), leads, events, figures, stop);
         Ok(vec![
             tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),

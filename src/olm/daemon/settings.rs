@@ -12,6 +12,7 @@ use crate::process::serving::Serving;
 use crate::process::settings::{LeaseSettings, SettingsError, address};
 use crate::serve::tls;
 use clap::{ArgAction, Args, ValueEnum};
+use jiff::SignedDuration;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -72,6 +73,9 @@ pub(crate) struct Settings {
     /// How long fetching a bundle may take, as in 10m; 0 for as long as it takes. OperatorGroups may say something else.
     #[arg(long, default_value = "10m", value_name = "DURATION")]
     bundle_unpack_timeout: String,
+    /// How long steps of an InstallPlan that fail are tried again before the plan has failed, as in 1m.
+    #[arg(long, default_value = "1m", value_name = "DURATION")]
+    install_plan_retry_timeout: String,
     /// What this process does besides reading and serving catalogs: writing what catalogs need; finding and planning what is
     /// installed for Subscriptions, and carrying out plans; keeping operators.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LOOP",
@@ -159,8 +163,6 @@ pub(crate) struct Servers {
 struct Older {
     #[arg(long, hide = true)]
     interval: Option<String>,
-    #[arg(long, hide = true)]
-    install_plan_retry_timeout: Option<String>,
     #[arg(long = "configmapServerImage", hide = true)]
     config_map_server_image: Option<String>,
     #[arg(long = "opmImage", hide = true)]
@@ -210,19 +212,18 @@ impl Settings {
 
     /// What the controller of Subscriptions needs of it.
     pub(super) fn of_subscriptions(&self) -> Result<subscriptions::Settings, SettingsError> {
-        let text = &self.bundle_unpack_timeout;
-        let timeout = duration::parse(text).ok().and_then(|time| Duration::try_from(time).ok());
-        let wrong = || SettingsError(format!("--bundle-unpack-timeout {text:?} is no duration such as 10m"));
+        let timeout = time("--bundle-unpack-timeout", &self.bundle_unpack_timeout)?;
         Ok(subscriptions::Settings {
             version: self.release_version.clone(),
             global_namespace: self.global_namespace().to_owned(),
-            unpack_timeout: timeout.ok_or_else(wrong)?,
+            unpack_timeout: Duration::try_from(timeout).unwrap_or_default(),
         })
     }
 
     /// What the controller of InstallPlans needs of it.
-    pub(super) fn of_plans(&self) -> plans::Settings {
-        plans::Settings { namespace: self.namespace.clone(), identity: self.lease.identity() }
+    pub(super) fn of_plans(&self) -> Result<plans::Settings, SettingsError> {
+        let retried = time("--install-plan-retry-timeout", &self.install_plan_retry_timeout)?;
+        Ok(plans::Settings { namespace: self.namespace.clone(), identity: self.lease.identity(), retried })
     }
 
     /// The namespace whose catalogs all others see.
@@ -268,7 +269,6 @@ impl Older {
     fn given(&self) -> Vec<&'static str> {
         let all = [
             ("--interval", &self.interval),
-            ("--install-plan-retry-timeout", &self.install_plan_retry_timeout),
             ("--configmapServerImage", &self.config_map_server_image),
             ("--opmImage", &self.opm_image),
             ("--util-image", &self.util_image),
@@ -279,6 +279,12 @@ impl Older {
         ];
         all.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect()
     }
+}
+
+/// A duration that is not negative.
+fn time(flag: &str, text: &str) -> Result<SignedDuration, SettingsError> {
+    let time = duration::parse(text).ok().filter(|time| !time.is_negative());
+    time.ok_or_else(|| SettingsError(format!("{flag} {text:?} is no duration such as 10m")))
 }
 
 /// `FIRST-LAST`.
@@ -356,6 +362,8 @@ mod tests {
         for text in ["", "ten", "-1m"] {
             let error = parsed(&[&format!("--bundle-unpack-timeout={text}")]).of_subscriptions().unwrap_err();
             assert!(error.to_string().contains("10m"), "{text}: {error}");
+            let error = parsed(&[&format!("--install-plan-retry-timeout={text}")]).of_plans().unwrap_err();
+            assert!(error.to_string().contains("--install-plan-retry-timeout"), "{text}: {error}");
         }
         for text in ["", "2 gigabytes", "-1Gi"] {
             let error = parsed(&[&format!("--catalog-cache-size={text}")]);

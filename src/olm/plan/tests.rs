@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 const NOW: i64 = 1_700_000_000;
 
+const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(NOW + seconds).unwrap()
 }
@@ -140,16 +142,16 @@ fn trouble(text: &str, is_forbidden: bool) -> Outcome {
 #[test]
 fn step_that_fails_is_tried_again_for_a_minute_and_one_that_is_forbidden_for_ever() {
     let plan = plan("Installing", true, &["Unknown", "Unknown"]);
-    let (first, again) = after(status(&plan), trouble("no", false), at(0));
+    let (first, again) = after(status(&plan), trouble("no", false), MINUTE, at(0));
     assert_eq!((first.message.as_str(), again), ("retrying execution due to error: no", true));
     assert_eq!((&first.phase, installed(&first)), (&InstallPlanPhase::Installing, None));
     assert_eq!(first.plan.first().unwrap().status, StepStatus::Created);
     // The same trouble again writes nothing.
-    assert_eq!(after(&first, trouble("no", false), at(59)), (first.clone(), true));
-    let (last, again) = after(&first, trouble("no", false), at(60));
+    assert_eq!(after(&first, trouble("no", false), MINUTE, at(59)), (first.clone(), true));
+    let (last, again) = after(&first, trouble("no", false), MINUTE, at(60));
     assert_eq!((&last.phase, last.message.as_str(), again), (&InstallPlanPhase::Failed, "no", false));
     assert_eq!(installed(&last), Some(("False", "InstallComponentFailed", "no")));
-    let (forbidden, again) = after(&first, trouble("no", true), at(86_400));
+    let (forbidden, again) = after(&first, trouble("no", true), MINUTE, at(86_400));
     assert_eq!((&forbidden.phase, again), (&InstallPlanPhase::Installing, true));
 }
 
@@ -157,11 +159,11 @@ fn step_that_fails_is_tried_again_for_a_minute_and_one_that_is_forbidden_for_eve
 fn plan_is_complete_when_all_of_its_steps_are_final() {
     let plan = plan("Installing", true, &["Present", "Unknown", "Unknown"]);
     let some = vec![(1, StepStatus::Created), (2, StepStatus::WaitingForApi), (9, StepStatus::Created)];
-    let (waiting, again) = after(status(&plan), Outcome { steps: some, trouble: None }, at(0));
+    let (waiting, again) = after(status(&plan), Outcome { steps: some, trouble: None }, MINUTE, at(0));
     assert_eq!((&waiting.phase, again, installed(&waiting)), (&InstallPlanPhase::Installing, false, None));
     let rest = Outcome { steps: vec![(2, StepStatus::Created)], trouble: None };
     let told = InstallPlanStatus { message: "retrying execution due to error: no".to_owned(), ..waiting };
-    let (complete, again) = after(&told, rest, at(1));
+    let (complete, again) = after(&told, rest, MINUTE, at(1));
     assert_eq!((&complete.phase, again, complete.message.as_str()), (&InstallPlanPhase::Complete, false, ""));
     assert_eq!(installed(&complete), Some(("True", "", "")));
     assert_eq!(complete.start_time.unwrap().0, at(0));

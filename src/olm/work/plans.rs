@@ -15,7 +15,7 @@ use crate::olm::plan::{Decision, Facts, decide};
 use crate::olm::work::catalogs::Figures;
 use crate::process::events::Events;
 use attempt::{Attempt, Retries};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use live::{Live, plan_kind};
 use serde_json::json;
 use std::fmt;
@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub namespace: String,
     /// Who publishes events.
     pub identity: String,
+    /// How long steps that fail are tried again, from the first attempt on.
+    pub retried: SignedDuration,
 }
 
 /// What is written, one at a time for each.
@@ -154,6 +156,7 @@ impl PlanController {
                     retries: self.retries.clone(),
                     plan: plan.clone(),
                     own_namespace: self.settings.namespace.clone(),
+                    retried: self.settings.retried,
                 };
                 self.writer.begin(key.clone(), at, Duration::ZERO, attempt.run(key));
             }

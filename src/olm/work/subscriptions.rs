@@ -1,6 +1,7 @@
 //! The controller of Subscriptions: looks at what each namespace asks for, finds what is to be installed, fetches it, and makes an
 //! InstallPlan of it. Only the holder of the lease runs it to an effect.
 
+mod figures;
 mod live;
 mod perform;
 mod resolving;
@@ -13,6 +14,7 @@ use crate::cluster::{Clients, Objects};
 use crate::olm::net::store::Store;
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::subscription::{Decision, Facts, Gate, Wanted};
+pub(crate) use figures::SubscriptionFigures;
 use jiff::Timestamp;
 use live::{All, Live};
 use perform::{Key, create, give_up, write_status};
@@ -58,16 +60,18 @@ impl SubscriptionController {
         objects: Objects,
         leading: watch::Receiver<bool>,
         outputs: &Outputs,
-        store: Arc<Store>,
+        (store, figures): (Arc<Store>, &SubscriptionFigures),
         stop: &CancellationToken,
     ) -> SubscriptionController {
         let changed = Arc::new(Notify::new());
+        let live = Live::start(clients, &changed, stop);
+        figures.show(live.clone());
         let unpacker = Unpacker::new(store, settings.unpack_timeout, changed.clone(), stop.clone());
         SubscriptionController {
             settings,
             objects,
             leading,
-            live: Live::start(clients, &changed, stop),
+            live,
             known: outputs.known.clone(),
             writer: Writer::new(changed.clone()),
             resolving: BTreeMap::new(),

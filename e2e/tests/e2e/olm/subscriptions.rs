@@ -7,6 +7,7 @@ use e2e::conditions::Conditions;
 use e2e::harness::{Options, audit};
 use e2e::olm::{self, GROUPS, Start};
 use e2e::operators::{Version, catalog};
+use e2e::workspace;
 use futures::StreamExt;
 use kube::Api;
 use serde_json::{Value, json};
@@ -259,5 +260,43 @@ async fn process_that_is_killed_goes_on_where_it_was() {
     world.csv("widgets.v3", &Phase::Succeeded).await;
     world.csv_gone("widgets.v2").await;
     assert_eq!(world.complete_plans().await, [vec!["gears.v1", "widgets.v1"], vec!["widgets.v2"], vec!["widgets.v3"]]);
+    world.cluster.down().await.unwrap();
+}
+
+/// A user with no other right than to edit the namespace subscribes, sees what waits, and approves it.
+#[tokio::test(flavor = "multi_thread")]
+async fn user_who_may_edit_a_namespace_subscribes_and_approves() {
+    let world = with_rights().await;
+    let roles = workspace::root().join("manifests/olm/0000_50_olm_03_user-roles.yaml").display().to_string();
+    world.cluster.kubectl(["apply", "--server-side", "-f", &roles]).await.unwrap();
+    world.offer(&versions()[..2]).await;
+    world.create("shop", "main", json!({"sourceType": "grpc", "image": world.image("catalogs/main:v1")})).await;
+    world.group("one").await;
+    let user = world.cluster.kubeconfig_as("editor", "editor", &["system:authenticated"]).unwrap();
+    world.kubectl("create rolebinding editor --clusterrole=edit --user=editor -n shop").await;
+    let user = user.display().to_string();
+    let run = async |arguments: &[&str]| {
+        let place = ["-n", "shop", "--kubeconfig", &user];
+        let all = ["olm"].iter().chain(arguments).chain(&place).copied();
+        world.cluster.cvo(all).run().await.unwrap()
+    };
+    let asked = ["subscribe", "main/widgets:stable", "--catalog-namespace", "shop", "--manual"];
+    let dry = run(&[&asked[..], &["--dry-run"]].concat()).await;
+    assert!(dry.stdout.contains("nothing was done"), "{dry:?}");
+    assert!(world.plans().await.is_empty());
+    run(&asked).await;
+    let pending =
+        |it: &Subscription| condition(it, "InstallPlanPending").is_some_and(|(it, _)| it == "RequiresApproval");
+    let waits = world.subscription("a plan", "widgets", pending).await;
+    let plan = waits.status.unwrap().install_plan_ref.unwrap().name.unwrap();
+    let listed = run(&["list"]).await;
+    assert!(listed.stdout.contains(&format!("cvo olm approve {plan} -n shop")), "{listed:?}");
+    let status = world
+        .cluster
+        .kubectl(["auth", "can-i", "update", "installplans", "--subresource=status", "-n", "shop", "--as=editor"])
+        .await;
+    assert!(status.is_err(), "whoever writes steps is the administrator of the cluster");
+    run(&["approve", &plan]).await;
+    world.csv("widgets.v1", &Phase::Succeeded).await;
     world.cluster.down().await.unwrap();
 }

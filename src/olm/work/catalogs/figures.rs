@@ -6,6 +6,7 @@ use crate::olm::endpoints::Id;
 use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
 use crate::olm::source::health::health;
 use crate::olm::work::operators::OperatorFigures;
+use crate::olm::work::subscriptions::SubscriptionFigures;
 use crate::serve::process;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,7 @@ pub(crate) struct Figures {
     plan_warnings: AtomicU64,
     /// What was served before the process began that is not served yet; `None` before that is known, or once it is served.
     missing: Mutex<Missing>,
+    subscriptions: Arc<SubscriptionFigures>,
     operators: Arc<OperatorFigures>,
 }
 
@@ -39,13 +41,17 @@ enum Missing {
 }
 
 impl Figures {
-    pub(crate) fn new(requests: RequestCounts, operators: Arc<OperatorFigures>) -> Figures {
+    pub(crate) fn new(
+        requests: RequestCounts,
+        (subscriptions, operators): (Arc<SubscriptionFigures>, Arc<OperatorFigures>),
+    ) -> Figures {
         Figures {
             requests,
             live: OnceLock::new(),
             snapshots: Mutex::default(),
             plan_warnings: AtomicU64::default(),
             missing: Mutex::default(),
+            subscriptions,
             operators,
         }
     }
@@ -108,11 +114,13 @@ impl Figures {
         });
         snapshot.plan_warnings = self.plan_warnings.load(Ordering::Relaxed);
         snapshot.undecodable = self.live.get().map(undecodable).unwrap_or_default();
-        let operators = self.operators.undecodable().into_iter().map(|(kind, name)| {
+        let others = self.operators.undecodable().into_iter().chain(self.subscriptions.undecodable());
+        let others = others.map(|(kind, name)| {
             let (namespace, name) = place(&name);
             (kind, namespace, name)
         });
-        snapshot.undecodable.extend(operators);
+        snapshot.undecodable.extend(others);
+        snapshot.planned = self.subscriptions.counts();
         (snapshot.csvs, snapshot.upgrades) = (self.operators.csvs(), self.operators.upgrades());
         text(&snapshot)
     }
@@ -137,7 +145,7 @@ mod tests {
 
     #[test]
     fn process_is_ready_once_it_answers_for_what_was_served_before_and_stays_so() {
-        let figures = Figures::new(RequestCounts::default(), Arc::default());
+        let figures = Figures::new(RequestCounts::default(), (Arc::default(), Arc::default()));
         let id = |name: &str| ("olm".to_owned(), name.to_owned());
         assert!(figures.ready().unwrap_err().contains("not known yet"));
         let begun = Instant::now();
@@ -153,7 +161,7 @@ mod tests {
 
     #[test]
     fn process_does_not_wait_for_ever_for_a_catalog_that_does_not_come() {
-        let figures = Figures::new(RequestCounts::default(), Arc::default());
+        let figures = Figures::new(RequestCounts::default(), (Arc::default(), Arc::default()));
         let (id, begun) = (("shop".to_owned(), "slow".to_owned()), Instant::now());
         assert!(figures.ready_at(begun + PATIENCE).is_err(), "it does not know what there is");
         figures.wait_for(vec![id.clone()], begun);

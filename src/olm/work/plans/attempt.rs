@@ -16,7 +16,7 @@ use crate::olm::work::catalogs::Figures;
 use crate::process::events::{Events, Notice};
 use futures::StreamExt;
 use futures::stream;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use look::{Found, Together, wanted};
 use serde_json::Value;
@@ -113,6 +113,8 @@ pub(super) struct Attempt {
     pub plan: Arc<InstallPlan>,
     /// The namespace of the process.
     pub own_namespace: String,
+    /// How long steps that fail are tried again.
+    pub retried: SignedDuration,
 }
 
 impl Attempt {
@@ -129,7 +131,7 @@ impl Attempt {
             tracing::info!(plan = %key, error = trouble.text, "steps of a plan cannot be carried out");
         }
         let status = self.plan.status.clone().unwrap_or_default();
-        let (next, again) = after(&status, outcome, Timestamp::now());
+        let (next, again) = after(&status, outcome, self.retried, Timestamp::now());
         self.retries.set(key, again.then(|| Instant::now() + AGAIN));
         if next == status { Ok(()) } else { write_status(self.objects, self.live, self.plan, next).await }
     }
