@@ -11,12 +11,12 @@ use axum::routing::get;
 use cvo::testing::api::{ClusterVersion, MANAGED_NAMESPACE};
 use e2e::conditions::Conditions;
 use e2e::harness::machine::own_address;
+use e2e::harness::process;
 use e2e::random::SeededRandom;
 use e2e::services::monitoring::PROMETHEUS;
 use e2e::services::update_service::UpdateService;
 use e2e::signing::TRUSTED;
 use e2e::simulator::cluster::SimulatedCluster;
-use e2e::simulator::daemon::Usage;
 use e2e::simulator::history::{history, is_signed};
 use e2e::simulator::releases::Release;
 use e2e::simulator::sample;
@@ -38,7 +38,7 @@ const BUDGET_KIB: u64 = 150 << 10;
 /// Prints the most memory that the daemon had so far, which is within its budget.
 async fn assert_within_budget(cluster: &SimulatedCluster, what: &str) {
     let state = cluster.node.state.lock().await;
-    let peak = Usage::of(&state.running.as_ref().unwrap().process).peak_kib.unwrap();
+    let peak = process::peak_of_a_release(state.running.as_ref().unwrap().process.pid).unwrap();
     println!("{what}: at most {} MiB", peak.div_ceil(1024));
     assert!(peak < BUDGET_KIB, "{what}: {peak} KiB");
     assert!(state.ended.is_empty(), "the daemon ended: {:?}", state.ended);

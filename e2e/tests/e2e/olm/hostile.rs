@@ -344,7 +344,7 @@ async fn everything_that_catalogs_can_have_against_the_process_harms_no_other_on
     let source = world.sources("shop").get("fine").await.unwrap();
     assert!(is_ready(&source) && said(&source) == Default::default(), "{source:?}");
     assert!(process.alive(), "the process has ended");
-    let (peak, resident) = process::memory(process.pid);
+    let (peak, resident) = (process::peak_of_a_release(process.pid), process::memory(process.pid).1);
     let (peak, resident) = (peak.unwrap() >> 10, resident.unwrap() >> 10);
     let answers = count.load(Ordering::SeqCst);
     println!("{answers} answers meanwhile; peak {peak} MiB, {resident} MiB resident at the end");

@@ -4,7 +4,7 @@ use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Pha
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use cvo::testing::api::olm::subscription::{State, Subscription};
 use e2e::conditions::Conditions;
-use e2e::harness::{Options, audit};
+use e2e::harness::{Cvo, Options, audit};
 use e2e::olm::{self, GROUPS, Start};
 use e2e::operators::{Version, catalog};
 use e2e::workspace;
@@ -274,11 +274,9 @@ async fn user_who_may_edit_a_namespace_subscribes_and_approves() {
     world.group("one").await;
     let user = world.cluster.kubeconfig_as("editor", "editor", &["system:authenticated"]).unwrap();
     world.kubectl("create rolebinding editor --clusterrole=edit --user=editor -n shop").await;
-    let user = user.display().to_string();
     let run = async |arguments: &[&str]| {
-        let place = ["-n", "shop", "--kubeconfig", &user];
-        let all = ["olm"].iter().chain(arguments).chain(&place).copied();
-        world.cluster.cvo(all).run().await.unwrap()
+        let all = ["olm"].iter().chain(arguments).chain(&["-n", "shop"]).copied();
+        Cvo::new(all).kubeconfig(user.clone()).run().await.unwrap()
     };
     let asked = ["subscribe", "main/widgets:stable", "--catalog-namespace", "shop", "--manual"];
     let dry = run(&[&asked[..], &["--dry-run"]].concat()).await;
