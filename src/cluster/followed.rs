@@ -8,6 +8,7 @@ use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -242,6 +243,17 @@ impl<V: View> Followed<V> {
         if changed {
             self.tell();
         }
+    }
+
+    /// The same with the answer of a write; one that does not fit the type is left to the watch.
+    pub(crate) fn on_answer(&self, answer: Value) {
+        serde_json::from_value(answer).into_iter().for_each(|object| self.on_written(object));
+    }
+
+    /// The view of one object, once everything that exists is known.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<V>> {
+        let state = self.lock();
+        state.views.get(name).filter(|_| state.ready).cloned()
     }
 
     /// All views, once everything that exists is known.

@@ -3,8 +3,10 @@
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
 mod definition;
+mod follow;
 pub(crate) mod operators;
 pub(crate) mod packages;
+mod part;
 pub(crate) mod plans;
 pub(crate) mod subscriptions;
 mod version;

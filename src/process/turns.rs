@@ -6,20 +6,27 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Until something has changed, or is due. Whoever asks meanwhile whether the controller lives is answered.
-pub(crate) async fn wait(changed: &Notify, deadline: Option<Instant>, heartbeat: &Heartbeat, stop: &CancellationToken) {
+/// Until something has changed, or is due.
+pub(crate) async fn due(changed: &Notify, deadline: Option<Instant>, stop: &CancellationToken) {
     let pause = async {
         match deadline {
             Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
             None => std::future::pending().await,
         }
     };
-    let mut pause = std::pin::pin!(pause);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = changed.notified() => {}
+        () = pause => {}
+    }
+}
+
+/// The same. Whoever asks meanwhile whether the controller lives is answered.
+pub(crate) async fn wait(changed: &Notify, deadline: Option<Instant>, heartbeat: &Heartbeat, stop: &CancellationToken) {
+    let mut due = std::pin::pin!(due(changed, deadline, stop));
     loop {
         tokio::select! {
-            () = stop.cancelled() => return,
-            () = changed.notified() => return,
-            () = &mut pause => return,
+            () = &mut due => return,
             () = heartbeat.asked() => heartbeat.answer(),
         }
     }

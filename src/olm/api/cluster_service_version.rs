@@ -187,6 +187,12 @@ pub struct CrdDescription {
     pub descriptors: Descriptors,
 }
 
+impl CrdDescription {
+    pub(crate) fn group(&self) -> &str {
+        self.name.split_once('.').map_or("", |(_, group)| group)
+    }
+}
+
 /// Hints for consoles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

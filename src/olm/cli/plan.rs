@@ -107,13 +107,7 @@ pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     }
     let most = if args.to_head { ROUNDS } else { 1 };
     let rounds = hypothesis.rounds(&cluster, &Limits::default(), most);
-    match args.cluster.output {
-        ClusterOutput::Text => print(&text(&rounds, None, &layout::page()))?,
-        other => {
-            print(&written(other, &json!({"schema": 1, "rounds": rounds.iter().map(of_round).collect::<Vec<_>>()}))?)?
-        }
-    }
-    Ok(exit(&rounds, None))
+    show(&rounds, None, args.cluster.output)
 }
 
 pub(super) async fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
@@ -123,13 +117,16 @@ pub(super) async fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
         bail!("there is no Subscription {}/{name}: kubectl get subscriptions -n {0}", args.namespace);
     }
     let rounds = hypothesis.rounds(&cluster, &Limits::default(), 1);
-    match args.cluster.output {
-        ClusterOutput::Text => print(&text(&rounds, Some(name), &layout::page()))?,
-        other => {
-            print(&written(other, &json!({"schema": 1, "rounds": rounds.iter().map(of_round).collect::<Vec<_>>()}))?)?
-        }
-    }
-    Ok(exit(&rounds, Some(name)))
+    show(&rounds, Some(name), args.cluster.output)
+}
+
+/// `only`: the Subscription that was asked about.
+fn show(rounds: &[Round], only: Option<&str>, output: ClusterOutput) -> anyhow::Result<Exit> {
+    print(&match output {
+        ClusterOutput::Text => text(rounds, only, &layout::page()),
+        other => written(other, &json!({"schema": 1, "rounds": rounds.iter().map(of_round).collect::<Vec<_>>()}))?,
+    })?;
+    Ok(exit(rounds, only))
 }
 
 /// The namespace as it is. `given`: contents of catalogs by name.

@@ -2,7 +2,7 @@
 
 use super::settings::{Loop, Settings};
 use crate::cluster::{Clients, Objects, task};
-use crate::olm::api::{LEASE, MANAGER};
+use crate::olm::api::MANAGER;
 use crate::olm::net::store::Store;
 use crate::olm::work::catalogs::{Figures, Outputs};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
@@ -41,17 +41,20 @@ impl Common<'_> {
         let leads = self.leads(Loop::Subscriptions);
         let subscriptions =
             SubscriptionController::new(settings, clients, objects(), leads, outputs, (store, &self.figures.1), stop);
+        // It ends when the last of those who publish has ended.
+        let (reporter, identity) = (MANAGER, self.settings.lease.identity());
+        let (events, publishing) =
+            Events::start(writes.client_for_writes(), reporter, &self.settings.namespace, &identity, stop);
         let leads = self.leads(Loop::Subscriptions);
-        let plans =
-            PlanController::new(self.settings.of_plans()?, clients, objects(), leads, self.figures.0.clone(), stop);
-        let (events, _publishing) =
-            Events::start(writes.client_for_writes(), LEASE, &self.settings.namespace, MANAGER, stop);
+        let told = (events.clone(), self.figures.0.clone());
+        let plans = PlanController::new(self.settings.of_plans()?, clients, objects(), leads, told, stop);
         let (leads, figures) = (self.leads(Loop::Operators), self.figures.2.clone());
         let operators = OperatorController::new(clients, objects(), leads, events, figures, stop);
         Ok(vec![
             tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),
             tokio::spawn(task::guarded("plans", stop, plans.run(stop.clone()))),
             tokio::spawn(task::guarded("operators", stop, operators.run(stop.clone()))),
+            publishing,
         ])
     }
 }

@@ -223,7 +223,7 @@ impl Settings {
     /// What the controller of InstallPlans needs of it.
     pub(super) fn of_plans(&self) -> Result<plans::Settings, SettingsError> {
         let retried = time("--install-plan-retry-timeout", &self.install_plan_retry_timeout)?;
-        Ok(plans::Settings { namespace: self.namespace.clone(), identity: self.lease.identity(), retried })
+        Ok(plans::Settings { namespace: self.namespace.clone(), retried })
     }
 
     /// The namespace whose catalogs all others see.

@@ -85,10 +85,7 @@ fn annotations(csv: &ClusterServiceVersion, group: &Group<'_>) -> BTreeMap<Strin
 fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
     let definitions = &csv.spec.custom_resource_definitions;
     let services = &csv.spec.api_service_definitions;
-    let of_definition = |it: &CrdDescription| {
-        let group = it.name.split_once('.').map_or("", |(_, group)| group);
-        api_label(&it.kind, &it.version, group)
-    };
+    let of_definition = |it: &CrdDescription| api_label(&it.kind, &it.version, it.group());
     let of_service = |it: &ApiServiceDescription| api_label(&it.kind, &it.version, &it.group);
     let keys = |definitions: &[CrdDescription], services: &[ApiServiceDescription], value: &str| {
         let keys = definitions.iter().map(of_definition).chain(services.iter().map(of_service));

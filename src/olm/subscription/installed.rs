@@ -1,6 +1,6 @@
 //! What is installed in a namespace, as a resolver knows it.
 
-use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
+use crate::olm::api::cluster_service_version::{ApiServiceDescription, ClusterServiceVersion, CrdDescription, Phase};
 use crate::olm::api::keys::{annotation, label};
 use crate::olm::names::property::{GVK, GVK_REQUIRED, PACKAGE};
 use crate::olm::resolve::operator::Operator;
@@ -63,21 +63,17 @@ impl Csv {
         let labels = metadata.labels.as_ref();
         let definitions = &csv.spec.custom_resource_definitions;
         let services = &csv.spec.api_service_definitions;
-        let definition = |name: &str, version: &str, kind: &str| {
-            let group = name.split_once('.').map_or("", |(_, group)| group);
-            [group, version, kind].map(ToOwned::to_owned)
+        let of_definition = |it: &CrdDescription| [it.group(), &it.version, &it.kind].map(ToOwned::to_owned);
+        let of_service = |it: &ApiServiceDescription| [&it.group, &it.version, &it.kind].map(ToOwned::to_owned);
+        let all = |definitions: &[CrdDescription], services: &[ApiServiceDescription]| {
+            definitions.iter().map(of_definition).chain(services.iter().map(of_service)).collect()
         };
-        let owned = definitions.owned.iter().map(|it| definition(&it.name, &it.version, &it.kind));
-        let required = definitions.required.iter().map(|it| definition(&it.name, &it.version, &it.kind));
-        let owned_services = services.owned.iter().map(|it| [it.group.clone(), it.version.clone(), it.kind.clone()]);
-        let required_services =
-            services.required.iter().map(|it| [it.group.clone(), it.version.clone(), it.kind.clone()]);
         Csv {
             name: metadata.name.clone().unwrap_or_default(),
             version: csv.spec.version.clone(),
             properties: annotations.and_then(|all| all.get(annotation::PROPERTIES)).cloned(),
-            owned: owned.chain(owned_services).collect(),
-            required: required.chain(required_services).collect(),
+            owned: all(&definitions.owned, &services.owned),
+            required: all(&definitions.required, &services.required),
             phase: csv.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default(),
             replaces: csv.spec.replaces.clone(),
             is_copy: labels.is_some_and(|all| all.contains_key(label::COPIED_FROM)),

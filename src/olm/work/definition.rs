@@ -1,14 +1,13 @@
 //! A CustomResourceDefinition without its schemas, which are many times larger than the rest.
 
 use crate::object::null_is_default;
-use crate::olm::bundle::definition::KIND;
-use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
-use std::borrow::Cow;
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = CustomResourceDefinition)]
 pub(super) struct Definition {
     pub metadata: ObjectMeta,
     #[serde(default)]
@@ -61,35 +60,6 @@ impl Definition {
     /// Names of the versions that are served.
     pub(super) fn served(&self) -> impl Iterator<Item = &str> {
         self.spec.versions.iter().filter(|it| it.served).map(|it| it.name.as_str())
-    }
-}
-
-impl Resource for Definition {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        KIND.1.into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        KIND.0.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "customresourcedefinitions".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

@@ -16,7 +16,7 @@ use crate::cluster::{Clients, Objects};
 use crate::olm::operator::{Decision, Facts, condition, decide, group};
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
-use crate::process::turns::until;
+use crate::process::turns::{due, until};
 pub(crate) use figures::OperatorFigures;
 use jiff::Timestamp;
 use known::{Known, Namespace};
@@ -74,16 +74,8 @@ impl OperatorController {
         while !stop.is_cancelled() {
             let leading = *self.leading.borrow_and_update();
             let deadline = if leading { self.turn(Timestamp::now()) } else { None };
-            let pause = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                () = stop.cancelled() => {}
-                () = self.changed.notified() => {}
-                () = pause => {}
+                () = due(&self.changed, deadline, &stop) => {}
                 Ok(()) = self.leading.changed() => {}
             }
         }

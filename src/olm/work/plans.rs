@@ -7,13 +7,13 @@ mod views;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Clients, Kinds, Objects};
-use crate::olm::api::MANAGER;
 use crate::olm::api::install_plan::{InstallPlan, InstallPlanStatus};
 use crate::olm::plan::group::Group;
 use crate::olm::plan::surplus::{Known, surplus};
 use crate::olm::plan::{Decision, Facts, decide};
 use crate::olm::work::catalogs::Figures;
 use crate::process::events::Events;
+use crate::process::turns::due;
 use attempt::{Attempt, Retries};
 use jiff::{SignedDuration, Timestamp};
 use live::{Live, plan_kind};
@@ -22,15 +22,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Of this process: pull secrets of catalogs are copied from there.
     pub namespace: String,
-    /// Who publishes events.
-    pub identity: String,
     /// How long steps that fail are tried again, from the first attempt on.
     pub retried: SignedDuration,
 }
@@ -59,7 +56,6 @@ pub(crate) struct PlanController {
     retries: Arc<Retries>,
     events: Events,
     figures: Arc<Figures>,
-    publishing: JoinHandle<()>,
 }
 
 impl PlanController {
@@ -69,12 +65,10 @@ impl PlanController {
         clients: &Arc<Clients>,
         objects: Objects,
         leading: watch::Receiver<bool>,
-        figures: Arc<Figures>,
+        (events, figures): (Events, Arc<Figures>),
         stop: &CancellationToken,
     ) -> PlanController {
         let changed = Arc::new(Notify::new());
-        let client = objects.client_for_writes();
-        let (events, publishing) = Events::start(client, MANAGER, &settings.namespace, &settings.identity, stop);
         PlanController {
             settings,
             objects,
@@ -86,7 +80,6 @@ impl PlanController {
             changed,
             events,
             figures,
-            publishing,
         }
     }
 
@@ -95,22 +88,12 @@ impl PlanController {
         while !stop.is_cancelled() {
             let leading = *self.leading.borrow_and_update();
             let deadline = if leading { self.turn(Timestamp::now()) } else { None };
-            let pause = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                () = stop.cancelled() => {}
-                () = self.changed.notified() => {}
-                () = pause => {}
+                () = due(&self.changed, deadline, &stop) => {}
                 Ok(()) = self.leading.changed() => {}
             }
         }
         self.writer.end().await;
-        drop(self.events);
-        let _ended = self.publishing.await;
     }
 
     /// Does what is due, and returns when something is although nothing has changed.
@@ -179,7 +162,7 @@ async fn write_status(
     let metadata = &object.metadata;
     let [namespace, name] = [&metadata.namespace, &metadata.name].map(|it| it.clone().unwrap_or_default());
     let written = objects.replace_status(&plan_kind(), &namespace, &name, &json!(object)).await?;
-    serde_json::from_value(written).into_iter().for_each(|written| live.plans.on_written(written));
+    live.plans.on_answer(written);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use crate::cluster::{Clients, Objects};
 use crate::olm::net::store::Store;
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::subscription::{Decision, Facts, Gate, Wanted};
+use crate::process::turns::due;
 pub(crate) use figures::SubscriptionFigures;
 use jiff::Timestamp;
 use live::{All, Live};
@@ -87,16 +88,8 @@ impl SubscriptionController {
             let leading = *self.leading.borrow_and_update();
             let known = self.known.borrow_and_update().clone();
             let deadline = if leading { self.turn(&known, Timestamp::now()) } else { None };
-            let pause = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                () = stop.cancelled() => {}
-                () = self.changed.notified() => {}
-                () = pause => {}
+                () = due(&self.changed, deadline, &stop) => {}
                 Ok(()) = self.known.changed() => {}
                 Ok(()) = self.leading.changed() => {}
             }
@@ -109,15 +102,14 @@ impl SubscriptionController {
         let at = Instant::now();
         let (Some(all), Some(catalogs)) = (self.live.all(), known.catalogs.as_ref()) else { return None };
         self.resolving.retain(|namespace, _| all.subscriptions.contains_key(namespace));
+        let cluster = ClusterVersions { kubernetes: known.kubernetes.clone(), release: self.settings.version.clone() };
         let mut wanted = Vec::new();
         for namespace in all.subscriptions.keys() {
             let facts = facts(namespace, &all, catalogs, &self.settings);
             let gate = facts.gate();
             let resolving = self.resolving.entry(namespace.clone()).or_default();
-            let cluster =
-                ClusterVersions { kubernetes: known.kubernetes.clone(), release: self.settings.version.clone() };
             let found = match &gate {
-                Gate::Open(inputs) => resolving.answer(inputs, cluster, &self.lanes),
+                Gate::Open(inputs) => resolving.answer(inputs, &cluster, &self.lanes),
                 Gate::Closed(_) | Gate::Waiting => None,
             };
             let unpacker = &self.unpacker;

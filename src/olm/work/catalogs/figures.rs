@@ -5,6 +5,7 @@ use crate::cluster::requests::RequestCounts;
 use crate::olm::endpoints::Id;
 use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
 use crate::olm::source::health::health;
+use crate::olm::work::follow::id;
 use crate::olm::work::operators::OperatorFigures;
 use crate::olm::work::subscriptions::SubscriptionFigures;
 use crate::serve::process;
@@ -116,7 +117,7 @@ impl Figures {
         snapshot.undecodable = self.live.get().map(undecodable).unwrap_or_default();
         let others = self.operators.undecodable().into_iter().chain(self.subscriptions.undecodable());
         let others = others.map(|(kind, name)| {
-            let (namespace, name) = place(&name);
+            let (namespace, name) = id(&name);
             (kind, namespace, name)
         });
         snapshot.undecodable.extend(others);
@@ -130,13 +131,8 @@ impl Figures {
 fn undecodable(live: &Live) -> Vec<(&'static str, String, String)> {
     let sources = live.sources.undecodable().into_keys().map(|name| ("CatalogSource", name));
     let maps = live.defaults.undecodable().into_keys().map(|name| ("ConfigMap", name));
-    let all = sources.chain(maps).map(|(kind, name)| (kind, place(&name)));
+    let all = sources.chain(maps).map(|(kind, name)| (kind, id(&name)));
     all.map(|(kind, (namespace, name))| (kind, namespace, name)).collect()
-}
-
-fn place(name: &str) -> (String, String) {
-    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-    (namespace.to_owned(), name.to_owned())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::views::{
     ServiceView, SliceView, SourceView,
 };
 use crate::cluster::followed::{Followed, View};
-use crate::cluster::watcher::{Selection, Selector};
+use crate::cluster::watcher::Selector;
 use crate::cluster::{Clients, Kind};
 use crate::object::cluster_operator::ClusterOperator;
 use crate::olm::api::catalog_source::CatalogSource;
@@ -14,6 +14,7 @@ use crate::olm::api::operator_hub::{self, OperatorHub};
 use crate::olm::api::package_manifest;
 use crate::olm::endpoints;
 use crate::olm::source::hub;
+use crate::olm::work::follow::{Follow, by_id};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -113,28 +114,6 @@ impl Live {
     }
 }
 
-struct Follow<'a> {
-    clients: &'a Clients,
-    changed: &'a Arc<Notify>,
-    stop: &'a CancellationToken,
-}
-
-impl Follow<'_> {
-    /// For a kind that users write.
-    fn start_each<V: View>(&self, kind: Kind, namespace: &str, selector: Selector) -> Arc<Followed<V>> {
-        let selection = Selection::new(kind, namespace, selector);
-        Followed::start_each(self.clients, selection, self.changed.clone(), self.stop)
-    }
-
-    fn start<V: View>(&self, kind: Kind, namespace: &str, selector: Selector) -> Arc<Followed<V>> {
-        // None of the kinds of the platform need be there, and who waits for them need not ask all the time.
-        let platform = kind.group.ends_with(".openshift.io");
-        let selection = Selection::new(kind, namespace, selector);
-        let selection = if platform { selection.optional() } else { selection };
-        Followed::start(self.clients, selection, self.changed.clone(), self.stop.clone())
-    }
-}
-
 /// All views of a kind by namespace and name. A kind that the server does not have has none; `None` before that is known.
 pub(super) fn all<V: View>(followed: &Followed<V>) -> Option<BTreeMap<(String, String), Arc<V>>> {
     known(followed).or_else(|| followed.is_absent().then(BTreeMap::new))
@@ -142,11 +121,7 @@ pub(super) fn all<V: View>(followed: &Followed<V>) -> Option<BTreeMap<(String, S
 
 /// The same, but `None` as long as the server does not have the kind.
 pub(super) fn known<V: View>(followed: &Followed<V>) -> Option<BTreeMap<(String, String), Arc<V>>> {
-    let id = |name: &str| {
-        let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-        (namespace.to_owned(), name.to_owned())
-    };
-    Some(followed.all()?.into_iter().map(|(name, view)| (id(&name), view)).collect())
+    by_id(followed)
 }
 
 /// The only view; `Some(None)` if there is none, or no such kind.

@@ -77,7 +77,7 @@ pub(super) async fn write_source(
     if let Some(status) = status {
         object.status = Some(status);
         let written = objects.replace_status(&source_kind(), &namespace, &name, &json!(object)).await?;
-        of_answer(written).into_iter().for_each(|written| live.sources.on_written(written));
+        live.sources.on_answer(written);
     }
     Ok(())
 }
@@ -193,7 +193,7 @@ pub(super) async fn write_default(objects: Objects, live: Live, change: Default)
             return objects.delete(&source_kind(), &namespace, &name, &uid).await.map(drop);
         }
     };
-    of_answer(written).into_iter().for_each(|written| live.sources.on_written(written));
+    live.sources.on_answer(written);
     Ok(())
 }
 
@@ -205,7 +205,7 @@ pub(super) async fn write_hub(
 ) -> Result<(), ApiError> {
     hub.status = Some(status);
     let written = objects.replace_status(&hub_kind(), "", operator_hub::NAME, &json!(hub)).await?;
-    of_answer(written).into_iter().for_each(|written| live.hub.on_written(written));
+    live.hub.on_answer(written);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use super::memory::Memory;
 use super::roles::{ClusterObject, Roles};
 use super::served::{self, Natives};
 use super::views::{ConditionView, Csv, CsvView, GroupView};
-use crate::cluster::followed::{Followed, View};
+use crate::cluster::followed::View;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::operator::Group;
 use crate::olm::operator::condition::{self, Known as KnownObject};
@@ -13,6 +13,7 @@ use crate::olm::operator::deployment::Live as LiveDeployment;
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
+use crate::olm::work::follow::by_id;
 use crate::olm::work::version::ServerVersion;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -43,19 +44,10 @@ pub(super) struct Namespace<'a> {
     pub deployments: BTreeMap<String, LiveDeployment>,
 }
 
-fn id(name: &str) -> Id {
-    let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-    (namespace.to_owned(), name.to_owned())
-}
-
-fn all<V: View>(followed: &Followed<V>) -> Option<BTreeMap<Id, Arc<V>>> {
-    Some(followed.all()?.into_iter().map(|(name, view)| (id(&name), view)).collect())
-}
-
 impl Known {
     /// `None` before everything is known, and where there is nothing to do.
     pub(super) fn of(live: &Live, memory: &Memory, version: &ServerVersion) -> Option<Known> {
-        let (csvs, groups, conditions) = (all(&live.csvs)?, all(&live.groups)?, all(&live.conditions)?);
+        let (csvs, groups, conditions) = (by_id(&live.csvs)?, by_id(&live.groups)?, by_id(&live.conditions)?);
         if csvs.is_empty() && groups.is_empty() && conditions.is_empty() {
             return None;
         }
@@ -66,7 +58,7 @@ impl Known {
             semver::Version::new(number(&version.major), number(&version.minor), patch)
         });
         let namespaces = live.namespaces.all()?.into_iter().map(|(name, it)| (name, it.labels.clone())).collect();
-        let deployments = all(&live.deployments)?.into_iter().map(|(id, it)| {
+        let deployments = by_id(&live.deployments)?.into_iter().map(|(id, it)| {
             let kept = memory.kept(&id, &it.object);
             (id, LiveDeployment { object: it.object.clone(), scaled: it.scaled, kept })
         });
@@ -84,7 +76,7 @@ impl Known {
             deployments: deployments.collect(),
             definitions: live.definitions.all()?.into_iter().map(|(name, it)| (name, it.definition.clone())).collect(),
             services: live.services.all()?.into_iter().map(|(name, it)| (name, it.service.clone())).collect(),
-            accounts: all(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
+            accounts: by_id(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
             rights: memory.rights(&roles),
             roles,
             kubernetes,

@@ -4,14 +4,15 @@ use super::views::{
     AccountView, BindingView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView, NamespaceView,
     RoleView, ServiceView,
 };
-use crate::cluster::followed::{Followed, View};
-use crate::cluster::watcher::{Selection, Selector};
+use crate::cluster::followed::Followed;
+use crate::cluster::watcher::Selector;
 use crate::cluster::{Clients, Kind};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::work::definition::Definition;
+use crate::olm::work::follow::{Follow, originals};
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -73,42 +74,23 @@ pub(super) fn cluster_binding_kind() -> Kind {
 impl Live {
     pub(super) fn start(clients: &Clients, changed: &Arc<Notify>, stop: &CancellationToken) -> Live {
         let follow = Follow { clients, changed, stop };
-        let copies = Selector::Labels(format!("!{}", label::COPIED_FROM));
         let managed = Selector::Labels(format!("{}=true", label::MANAGED));
         let definitions = Kind::of::<Definition>(false);
         let services = Kind::known("apiregistration.k8s.io", "v1", "APIService", "apiservices", false);
         let accounts = Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true);
         Live {
-            csvs: follow.start_each(csv_kind(), copies),
-            groups: follow.start_each(group_kind(), Selector::All),
-            conditions: follow.start_each(condition_kind(), Selector::All),
-            namespaces: follow.start(Kind::known("", "v1", "Namespace", "namespaces", false), Selector::All),
-            deployments: follow.start(deployment_kind(), managed),
-            definitions: follow.start(definitions, Selector::All),
-            services: follow.start(services, Selector::All),
-            accounts: follow.start(accounts, Selector::All),
-            roles: follow.start(role_kind(), Selector::All),
-            bindings: follow.start(binding_kind(), Selector::All),
-            cluster_roles: follow.start(cluster_role_kind(), Selector::All),
-            cluster_bindings: follow.start(cluster_binding_kind(), Selector::All),
+            csvs: follow.start_each(csv_kind(), "", originals()),
+            groups: follow.start_each(group_kind(), "", Selector::All),
+            conditions: follow.start_each(condition_kind(), "", Selector::All),
+            namespaces: follow.start(Kind::known("", "v1", "Namespace", "namespaces", false), "", Selector::All),
+            deployments: follow.start(deployment_kind(), "", managed),
+            definitions: follow.start(definitions, "", Selector::All),
+            services: follow.start(services, "", Selector::All),
+            accounts: follow.start(accounts, "", Selector::All),
+            roles: follow.start(role_kind(), "", Selector::All),
+            bindings: follow.start(binding_kind(), "", Selector::All),
+            cluster_roles: follow.start(cluster_role_kind(), "", Selector::All),
+            cluster_bindings: follow.start(cluster_binding_kind(), "", Selector::All),
         }
-    }
-}
-
-struct Follow<'a> {
-    clients: &'a Clients,
-    changed: &'a Arc<Notify>,
-    stop: &'a CancellationToken,
-}
-
-impl Follow<'_> {
-    /// For a kind that users write.
-    fn start_each<V: View>(&self, kind: Kind, selector: Selector) -> Arc<Followed<V>> {
-        Followed::start_each(self.clients, Selection::new(kind, "", selector), self.changed.clone(), self.stop)
-    }
-
-    fn start<V: View>(&self, kind: Kind, selector: Selector) -> Arc<Followed<V>> {
-        let selection = Selection::new(kind, "", selector);
-        Followed::start(self.clients, selection, self.changed.clone(), self.stop.clone())
     }
 }

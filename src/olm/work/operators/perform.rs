@@ -8,7 +8,6 @@ use super::live::{
 use super::memory::Memory;
 use super::roles::ClusterObject;
 use super::views::Csv;
-use crate::cluster::followed::{Followed, View};
 use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Kind, Objects};
 use crate::olm::api::GROUP;
@@ -73,12 +72,6 @@ fn id(object: &impl ResourceExt) -> Id {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-fn take<V: View>(followed: &Followed<V>, answer: Value) {
-    if let Ok(object) = serde_json::from_value(answer) {
-        followed.on_written(object);
-    }
-}
-
 impl Perform<'_> {
     fn begin(&self, key: Key, write: impl Future<Output = Result<(), ApiError>> + Send + 'static) {
         self.writer.begin(key, self.at, Duration::ZERO, write);
@@ -88,7 +81,7 @@ impl Perform<'_> {
         let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
         self.begin(Key::Csv(id.clone()), async move {
             let answer = objects.merge_patch(&csv_kind(), &id.0, &id.1, &patch).await;
-            take(&live.csvs, absent_is_done(answer)?);
+            live.csvs.on_answer(absent_is_done(answer)?);
             Ok(())
         });
     }
@@ -116,7 +109,7 @@ impl Perform<'_> {
                 if is_replaced {
                     figures.on_upgrade();
                 }
-                take(&live.csvs, answer);
+                live.csvs.on_answer(answer);
             }
             Ok(())
         });
@@ -150,7 +143,7 @@ impl Perform<'_> {
                 Write::Delete { uid, .. } => return objects.delete(&kind, &of.0, &of.1, &uid).await.map(drop),
             };
             memory.on_written(&of, &written, &answer, at);
-            take(&live.deployments, answer);
+            live.deployments.on_answer(answer);
             Ok(())
         });
     }
@@ -161,7 +154,7 @@ impl Perform<'_> {
         self.begin(Key::Group(id.clone()), async move {
             let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
             let answer = objects.merge_patch_status(&group_kind(), &id.0, &id.1, &patch).await;
-            take(&live.groups, absent_is_done(answer)?);
+            live.groups.on_answer(absent_is_done(answer)?);
             Ok(())
         });
     }
@@ -174,7 +167,7 @@ impl Perform<'_> {
                 true => objects.merge_patch(&condition_kind(), &id.0, &id.1, &object).await?,
                 false => objects.create(&condition_kind(), &id.0, &object).await?,
             };
-            take(&live.conditions, answer);
+            live.conditions.on_answer(answer);
             Ok(())
         });
     }
@@ -185,7 +178,7 @@ impl Perform<'_> {
         self.begin(Key::ConditionStatus(id.clone()), async move {
             let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
             let answer = objects.merge_patch_status(&condition_kind(), &id.0, &id.1, &patch).await;
-            take(&live.conditions, absent_is_done(answer)?);
+            live.conditions.on_answer(absent_is_done(answer)?);
             Ok(())
         });
     }
@@ -194,7 +187,7 @@ impl Perform<'_> {
     pub(super) fn role(&self, condition: &OperatorCondition, (exists, object): (bool, Value)) {
         let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
         self.begin(Key::Role(id.clone()), async move {
-            take(&live.roles, put(&objects, &role_kind(), &id, (exists, &object)).await?);
+            live.roles.on_answer(put(&objects, &role_kind(), &id, (exists, &object)).await?);
             Ok(())
         });
     }
@@ -202,7 +195,7 @@ impl Perform<'_> {
     pub(super) fn binding(&self, condition: &OperatorCondition, (exists, object): (bool, Value)) {
         let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
         self.begin(Key::Binding(id.clone()), async move {
-            take(&live.bindings, put(&objects, &binding_kind(), &id, (exists, &object)).await?);
+            live.bindings.on_answer(put(&objects, &binding_kind(), &id, (exists, &object)).await?);
             Ok(())
         });
     }

@@ -1,12 +1,13 @@
 //! A Deployment as the API server has it: what is newer than this program stays.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::NamespaceResourceScope;
+use kube::Resource;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = Deployment)]
 pub(super) struct WholeDeployment {
     pub metadata: ObjectMeta,
     #[serde(flatten)]
@@ -31,35 +32,6 @@ impl WholeDeployment {
         object.entry("apiVersion").or_insert_with(|| "apps/v1".into());
         object.entry("kind").or_insert_with(|| "Deployment".into());
         Value::Object(object)
-    }
-}
-
-impl kube::Resource for WholeDeployment {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Deployment".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "apps".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "deployments".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

@@ -1,16 +1,17 @@
 //! What is kept current of the cluster for plans.
 
-use super::views::{Account, Part, PlanView, Served};
-use crate::cluster::followed::{Followed, View};
+use super::views::{Account, PlanView, Served};
+use crate::cluster::followed::Followed;
 use crate::cluster::watcher::{Selection, Selector};
 use crate::cluster::{Clients, Kind};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::install_plan::InstallPlan;
-use crate::olm::api::keys::label;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::plan::group::{self, Group};
 use crate::olm::plan::step::Csv;
 use crate::olm::work::definition::Definition;
+use crate::olm::work::follow::{Follow, by_namespace, originals};
+use crate::olm::work::part::Part;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -47,19 +48,12 @@ type By<T> = BTreeMap<String, Vec<T>>;
 
 impl Live {
     pub(super) fn start(clients: &Arc<Clients>, changed: &Arc<Notify>, stop: &CancellationToken) -> Live {
-        fn follow<V: View>(
-            (clients, changed, stop): (&Clients, &Arc<Notify>, &CancellationToken),
-            kind: Kind,
-            selector: Selector,
-        ) -> Arc<Followed<V>> {
-            Followed::start_each(clients, Selection::new(kind, "", selector), changed.clone(), stop)
-        }
-        let all = (&**clients, changed, stop);
+        let follow = Follow { clients, changed, stop };
         Live {
-            plans: follow(all, plan_kind(), Selector::All),
-            csvs: follow(all, csv_kind(), Selector::Labels(format!("!{}", label::COPIED_FROM))),
-            groups: follow(all, Kind::of::<OperatorGroup>(true), Selector::All),
-            definitions: follow(all, definition_kind(), Selector::All),
+            plans: follow.start_each(plan_kind(), "", Selector::All),
+            csvs: follow.start_each(csv_kind(), "", originals()),
+            groups: follow.start_each(Kind::of::<OperatorGroup>(true), "", Selector::All),
+            definitions: follow.start_each(definition_kind(), "", Selector::All),
             accounts: Arc::default(),
             clients: clients.clone(),
             changed: changed.clone(),
@@ -70,14 +64,8 @@ impl Live {
     /// Plans and groups by namespace; `None` before everything is known.
     pub(super) fn all(&self) -> Option<(By<Arc<PlanView>>, By<Group>)> {
         let (_csvs, _definitions) = (self.csvs.all()?, self.definitions.all()?);
-        let mut plans: By<Arc<PlanView>> = BTreeMap::new();
-        for (name, plan) in self.plans.all()? {
-            plans.entry(namespace(&name)).or_default().push(plan);
-        }
-        let mut groups: By<Group> = BTreeMap::new();
-        for (name, group) in self.groups.all()? {
-            groups.entry(namespace(&name)).or_default().push((*group.part).clone());
-        }
+        let plans = by_namespace(&self.plans, Arc::clone)?;
+        let groups = by_namespace(&self.groups, |group| (*group.part).clone())?;
         Some((plans, groups))
     }
 
@@ -106,11 +94,6 @@ impl Live {
 
     /// What is known of these definitions.
     pub(super) fn served(&self, name: &str) -> Served {
-        let all = self.definitions.all().unwrap_or_default();
-        all.get(name).map(|it| (*it.part).clone()).unwrap_or_default()
+        self.definitions.get(name).map(|it| (*it.part).clone()).unwrap_or_default()
     }
-}
-
-fn namespace(name: &str) -> String {
-    name.split_once('/').map_or("", |(namespace, _)| namespace).to_owned()
 }

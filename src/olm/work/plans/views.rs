@@ -8,8 +8,8 @@ use crate::olm::plan::group::Group;
 use crate::olm::plan::step::Csv;
 use crate::olm::plan::surplus::Known;
 use crate::olm::work::definition::Definition;
+use crate::olm::work::part::Reduced;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -49,44 +49,19 @@ impl PartialEq for PlanView {
     }
 }
 
-fn version(metadata: &ObjectMeta) -> String {
-    metadata.resource_version.clone().unwrap_or_default()
-}
-
-/// A part of an object, and its resourceVersion. Changes of the rest are none.
-#[derive(Clone, Debug)]
-pub(super) struct Part<T> {
-    version: String,
-    pub part: Arc<T>,
-}
-
-impl<T: PartialEq> PartialEq for Part<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.part == other.part
-    }
-}
-
-impl View for Part<Csv> {
+impl Reduced for Csv {
     type Object = ClusterServiceVersion;
 
-    fn of(object: ClusterServiceVersion) -> Self {
-        Part { version: version(&object.metadata), part: Arc::new(Csv::read(&json!(object))) }
-    }
-
-    fn version(&self) -> &str {
-        &self.version
+    fn reduced(object: &ClusterServiceVersion) -> Csv {
+        Csv::read(&json!(object))
     }
 }
 
-impl View for Part<Group> {
+impl Reduced for Group {
     type Object = OperatorGroup;
 
-    fn of(object: OperatorGroup) -> Self {
-        Part { version: version(&object.metadata), part: Arc::new(Group::of(&object)) }
-    }
-
-    fn version(&self) -> &str {
-        &self.version
+    fn reduced(object: &OperatorGroup) -> Group {
+        Group::of(object)
     }
 }
 
@@ -94,15 +69,11 @@ impl View for Part<Group> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Account;
 
-impl View for Part<Account> {
+impl Reduced for Account {
     type Object = ServiceAccount;
 
-    fn of(object: ServiceAccount) -> Self {
-        Part { version: version(&object.metadata), part: Arc::new(Account) }
-    }
-
-    fn version(&self) -> &str {
-        &self.version
+    fn reduced(_: &ServiceAccount) -> Account {
+        Account
     }
 }
 
@@ -113,16 +84,11 @@ pub(super) struct Served {
     pub refused: Option<String>,
 }
 
-impl View for Part<Served> {
+impl Reduced for Served {
     type Object = Definition;
 
-    fn of(object: Definition) -> Self {
+    fn reduced(object: &Definition) -> Served {
         let refused = object.condition("NamesAccepted").filter(|it| it.status == "False");
-        let served = Served { is_served: object.is_available(), refused: refused.map(|it| it.message.clone()) };
-        Part { version: version(&object.metadata), part: Arc::new(served) }
-    }
-
-    fn version(&self) -> &str {
-        &self.version
+        Served { is_served: object.is_available(), refused: refused.map(|it| it.message.clone()) }
     }
 }

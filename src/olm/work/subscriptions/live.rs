@@ -1,14 +1,17 @@
 //! What is kept current of the cluster for Subscriptions.
 
-use super::views::{CsvView, GroupView, PlanView, SubscriptionView};
-use crate::cluster::followed::{Followed, View};
-use crate::cluster::watcher::{Selection, Selector};
+use super::views::SubscriptionView;
+use crate::cluster::followed::Followed;
+use crate::cluster::watcher::Selector;
 use crate::cluster::{Clients, Kind};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::install_plan::InstallPlan;
-use crate::olm::api::keys::label;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::api::subscription::Subscription;
+use crate::olm::subscription::installed::Csv;
+use crate::olm::subscription::plan::{Group, Plan};
+use crate::olm::work::follow::{Follow, by_namespace, originals};
+use crate::olm::work::part::Part;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -18,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Live {
     pub subscriptions: Arc<Followed<SubscriptionView>>,
     /// Without copies.
-    pub csvs: Arc<Followed<CsvView>>,
-    pub groups: Arc<Followed<GroupView>>,
-    pub plans: Arc<Followed<PlanView>>,
+    pub csvs: Arc<Followed<Part<Csv>>>,
+    pub groups: Arc<Followed<Part<Group>>>,
+    pub plans: Arc<Followed<Part<Plan>>>,
 }
 
 pub(super) fn subscription_kind() -> Kind {
@@ -37,20 +40,12 @@ pub(super) fn plan_kind() -> Kind {
 
 impl Live {
     pub(super) fn start(clients: &Clients, changed: &Arc<Notify>, stop: &CancellationToken) -> Live {
-        fn follow<V: View>(
-            (clients, changed, stop): (&Clients, &Arc<Notify>, &CancellationToken),
-            kind: Kind,
-            selector: Selector,
-        ) -> Arc<Followed<V>> {
-            Followed::start_each(clients, Selection::new(kind, "", selector), changed.clone(), stop)
-        }
-        let all = (clients, changed, stop);
-        let originals = Selector::Labels(format!("!{}", label::COPIED_FROM));
+        let follow = Follow { clients, changed, stop };
         Live {
-            subscriptions: follow(all, subscription_kind(), Selector::All),
-            csvs: follow(all, csv_kind(), originals),
-            groups: follow(all, Kind::of::<OperatorGroup>(true), Selector::All),
-            plans: follow(all, plan_kind(), Selector::All),
+            subscriptions: follow.start_each(subscription_kind(), "", Selector::All),
+            csvs: follow.start_each(csv_kind(), "", originals()),
+            groups: follow.start_each(Kind::of::<OperatorGroup>(true), "", Selector::All),
+            plans: follow.start_each(plan_kind(), "", Selector::All),
         }
     }
 
@@ -69,16 +64,7 @@ type By<T> = BTreeMap<String, Vec<Arc<T>>>;
 
 pub(super) struct All {
     pub subscriptions: By<Subscription>,
-    pub csvs: By<crate::olm::subscription::installed::Csv>,
-    pub groups: By<crate::olm::subscription::plan::Group>,
-    pub plans: By<crate::olm::subscription::plan::Plan>,
-}
-
-fn by_namespace<V: View, T>(followed: &Followed<V>, part: impl Fn(&V) -> Arc<T>) -> Option<By<T>> {
-    let mut all: By<T> = BTreeMap::new();
-    for (name, view) in followed.all()? {
-        let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
-        all.entry(namespace.to_owned()).or_default().push(part(&view));
-    }
-    Some(all)
+    pub csvs: By<Csv>,
+    pub groups: By<Group>,
+    pub plans: By<Plan>,
 }

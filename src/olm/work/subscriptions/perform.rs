@@ -5,8 +5,7 @@ use crate::cluster::{ApiError, Cause, Objects};
 use crate::olm::api::install_plan::InstallPlan;
 use crate::olm::api::subscription::{Subscription, SubscriptionStatus};
 use crate::olm::subscription::plan::{NewPlan, Plan};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,10 +28,6 @@ impl fmt::Display for Key {
     }
 }
 
-fn of_answer<T: DeserializeOwned>(answer: Value) -> Option<T> {
-    serde_json::from_value(answer).ok()
-}
-
 pub(super) async fn write_status(
     objects: Objects,
     live: Live,
@@ -44,7 +39,7 @@ pub(super) async fn write_status(
     let metadata = &object.metadata;
     let [namespace, name] = [&metadata.namespace, &metadata.name].map(|it| it.clone().unwrap_or_default());
     let written = objects.replace_status(&subscription_kind(), &namespace, &name, &json!(object)).await?;
-    of_answer(written).into_iter().for_each(|written| live.subscriptions.on_written(written));
+    live.subscriptions.on_answer(written);
     Ok(())
 }
 
@@ -54,7 +49,7 @@ pub(super) async fn create(objects: Objects, live: Live, new: NewPlan) -> Result
     let namespace = new.namespace.clone();
     for name in new.csvs() {
         if let Some(known) = objects.get(&csv_kind(), &namespace, name).await? {
-            of_answer(known).into_iter().for_each(|known| live.csvs.on_written(known));
+            live.csvs.on_answer(known);
             return Ok(());
         }
     }
@@ -70,14 +65,16 @@ pub(super) async fn create(objects: Objects, live: Live, new: NewPlan) -> Result
         Err(error) if error.is_already_exists() => objects.get(&plan_kind(), &namespace, &name).await?,
         Err(error) => return Err(error),
     };
-    let Some(mut created) = created.and_then(of_answer::<InstallPlan>) else { return Ok(()) };
+    let Some(mut created) = created.and_then(|it| serde_json::from_value::<InstallPlan>(it).ok()) else {
+        return Ok(());
+    };
     if created.status.as_ref().is_some_and(|status| !status.plan.is_empty()) {
         live.plans.on_written(created);
         return Ok(());
     }
     created.status = Some(status);
     let written = objects.replace_status(&plan_kind(), &namespace, &name, &json!(created)).await?;
-    of_answer(written).into_iter().for_each(|written| live.plans.on_written(written));
+    live.plans.on_answer(written);
     Ok(())
 }
 

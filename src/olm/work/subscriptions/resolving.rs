@@ -44,8 +44,8 @@ impl Drop for Asked {
 
 impl Resolving {
     /// The answer for these inputs, if it is there; else it is looked for.
-    pub(super) fn answer(&mut self, inputs: &Inputs, cluster: ClusterVersions, lanes: &Lanes) -> Option<Found> {
-        let same = self.0.as_ref().filter(|asked| asked.inputs == *inputs && asked.cluster == cluster);
+    pub(super) fn answer(&mut self, inputs: &Inputs, cluster: &ClusterVersions, lanes: &Lanes) -> Option<Found> {
+        let same = self.0.as_ref().filter(|asked| asked.inputs == *inputs && asked.cluster == *cluster);
         if let Some(asked) = same {
             return asked.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         }
@@ -57,7 +57,8 @@ impl Resolving {
             found: found.clone(),
             cancelled: limits.cancelled.clone(),
         };
-        let (places, changed, inputs) = (lanes.places.clone(), lanes.changed.clone(), inputs.clone());
+        let (places, changed) = (lanes.places.clone(), lanes.changed.clone());
+        let (inputs, cluster) = (inputs.clone(), cluster.clone());
         tokio::spawn(async move {
             let _place = places.acquire().await;
             if limits.cancelled.load(Ordering::Relaxed) {

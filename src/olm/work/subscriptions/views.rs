@@ -7,12 +7,8 @@ use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::api::subscription::Subscription;
 use crate::olm::subscription::installed::Csv;
 use crate::olm::subscription::plan::{Group, Plan};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use crate::olm::work::part::Reduced;
 use std::sync::Arc;
-
-fn version(metadata: &ObjectMeta) -> String {
-    metadata.resource_version.clone().unwrap_or_default()
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct SubscriptionView(pub Arc<Subscription>);
@@ -38,37 +34,26 @@ impl PartialEq for SubscriptionView {
     }
 }
 
-/// What counts of an object, and its resourceVersion. Changes of what does not count are none.
-macro_rules! reduced {
-    ($($view:ident of $object:ident is $part:ident)+) => {$(
-        #[derive(Clone, Debug)]
-        pub(super) struct $view {
-            version: String,
-            pub part: Arc<$part>,
-        }
+impl Reduced for Csv {
+    type Object = ClusterServiceVersion;
 
-        impl View for $view {
-            type Object = $object;
-
-            fn of(object: $object) -> Self {
-                $view { version: version(&object.metadata), part: Arc::new($part::of(&object)) }
-            }
-
-            fn version(&self) -> &str {
-                &self.version
-            }
-        }
-
-        impl PartialEq for $view {
-            fn eq(&self, other: &Self) -> bool {
-                self.part == other.part
-            }
-        }
-    )+};
+    fn reduced(object: &ClusterServiceVersion) -> Csv {
+        Csv::of(object)
+    }
 }
 
-reduced! {
-    CsvView of ClusterServiceVersion is Csv
-    GroupView of OperatorGroup is Group
-    PlanView of InstallPlan is Plan
+impl Reduced for Group {
+    type Object = OperatorGroup;
+
+    fn reduced(object: &OperatorGroup) -> Group {
+        Group::of(object)
+    }
+}
+
+impl Reduced for Plan {
+    type Object = InstallPlan;
+
+    fn reduced(object: &InstallPlan) -> Plan {
+        Plan::of(object)
+    }
 }
