@@ -163,7 +163,7 @@ fn answer(stored: &mut Stored, method: &Method, uri: &Uri, headers: &HeaderMap, 
 }
 
 /// Credentials for parts of a registry: path, user, password.
-pub(super) fn keyring(registry: &str, entries: &[(&str, &str, &str)]) -> Keyring {
+pub(crate) fn keyring(registry: &str, entries: &[(&str, &str, &str)]) -> Keyring {
     let entry = |(path, user, password): &(&str, &str, &str)| {
         (format!("{registry}{path}"), serde_json::json!({"username": user, "password": password}))
     };

@@ -35,7 +35,7 @@ use crate::olm::work::version::ServerVersion;
 use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
-pub(crate) use access::Reach;
+pub(crate) use access::{Reach, Way};
 use catalog::{Catalog, Ends, Workshop};
 pub(crate) use figures::Figures;
 use jiff::Timestamp;
@@ -75,7 +75,7 @@ pub(crate) struct Known {
     /// `None` before all CatalogSources are known.
     pub catalogs: Option<BTreeMap<Id, Visible>>,
     /// How images are reached for each.
-    pub reach: BTreeMap<Id, Result<Reach, String>>,
+    pub reach: BTreeMap<Id, Way>,
     /// Of the API server; empty as long as it is not known.
     pub kubernetes: String,
 }
@@ -342,11 +342,12 @@ impl CatalogController {
 }
 
 impl Known {
-    /// Whether whoever knows the other one learns nothing. Ways to registries need no comparison: who has failed tries again.
+    /// Whether whoever knows the other one learns nothing.
     fn is_same(&self, other: &Known) -> bool {
         let (Some(one), Some(another)) = (&self.catalogs, &other.catalogs) else { return false };
         self.kubernetes == other.kubernetes
-            && self.reach.keys().eq(other.reach.keys())
+            && self.reach.len() == other.reach.len()
+            && self.reach.iter().zip(&other.reach).all(|((id, a), (other, b))| id == other && Arc::ptr_eq(a, b))
             && one.len() == another.len()
             && one.iter().zip(another).all(|((one, a), (other, b))| one == other && a.is_same(b))
     }
@@ -431,5 +432,20 @@ mod tests {
         assert!(is_done(&[key("a"), Key::Hub].into(), &failing));
         assert!(!is_done(&[key("a"), key("b")].into(), &failing));
         assert_eq!(failures(&failing), ["CatalogSource shop/a: it is invalid"]);
+    }
+
+    #[test]
+    fn another_way_to_registries_is_news_for_those_who_fetch_bundles() {
+        let id = || ("shop".to_owned(), "main".to_owned());
+        let known = |ways: &[&Way]| Known {
+            catalogs: Some(BTreeMap::from([(id(), Visible::default())])),
+            reach: ways.iter().map(|way| (id(), (*way).clone())).collect(),
+            kubernetes: "1.34.0".to_owned(),
+        };
+        let way = || -> Way { Arc::new(Err("no proxy is known".to_owned())) };
+        let (one, another) = (way(), way());
+        assert!(known(&[&one]).is_same(&known(&[&one])));
+        assert!(!known(&[&one]).is_same(&known(&[&another])));
+        assert!(!known(&[]).is_same(&known(&[&one])));
     }
 }

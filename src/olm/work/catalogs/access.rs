@@ -38,6 +38,9 @@ pub(super) struct Inputs {
     secrets: Vec<(Name, Arc<Read<Seen>>)>,
 }
 
+/// How images are reached, or why they cannot be. Another pointer is another way.
+pub(crate) type Way = Arc<Result<Reach, String>>;
+
 /// How the image of a catalog, and those of its bundles, are reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {

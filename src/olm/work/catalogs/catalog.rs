@@ -1,6 +1,6 @@
 //! What this process has for one CatalogSource, and the work that is under way for it.
 
-use super::access::{Inputs, Reach};
+use super::access::{Inputs, Way};
 use super::reading::{Done, Ended, Job, Reader};
 use super::servers::Server;
 use crate::cluster::task;
@@ -59,7 +59,7 @@ pub(super) struct Catalog {
     content: Option<Arc<served::Content>>,
     tagged: Option<Tagged>,
     inputs: Option<Inputs>,
-    pub reach: Option<Result<Reach, String>>,
+    pub reach: Option<Way>,
     server: Option<Server>,
     running: Option<Running>,
     number: u64,
@@ -97,7 +97,7 @@ impl Catalog {
         if self.inputs.as_ref() == Some(&inputs) {
             return;
         }
-        self.reach = Some(inputs.reach(known));
+        self.reach = Some(Arc::new(inputs.reach(known)));
         if self.inputs.replace(inputs).is_some() {
             self.held.try_again();
             self.running.iter_mut().for_each(|running| running.outdated = true);
@@ -312,7 +312,7 @@ mod tests {
         ended(&mut catalog, &work, None);
         assert_eq!(catalog.waiting.as_ref(), Some(&work));
         assert!(!catalog.has_tried(&source));
-        catalog.reach = Some(Err("no way".to_owned()));
+        catalog.reach = Some(Arc::new(Err("no way".to_owned())));
         ended(&mut catalog, &work, None);
         assert_eq!(catalog.waiting, None, "it is known since");
     }
@@ -384,7 +384,7 @@ mod tests {
         let failed = || Some(Outcome::Failed { cause: "no route".to_owned() });
         let mut catalog = Catalog::of(&source);
         catalog.on_inputs(inputs(&source, Err("no proxy is known".to_owned())), &Access::default());
-        assert_eq!(catalog.reach.as_ref().unwrap().as_ref().unwrap_err(), "no proxy is known");
+        assert_eq!(catalog.reach.as_deref().unwrap().as_ref().unwrap_err(), "no proxy is known");
         ended(&mut catalog, &work, failed());
         catalog.on_inputs(inputs(&source, Err("no proxy is known".to_owned())), &Access::default());
         catalog.on_inputs(None, &Access::default());

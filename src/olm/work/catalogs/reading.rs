@@ -1,6 +1,6 @@
 //! Does the work for a catalog that takes time: asks registries, and reads contents.
 
-use super::access::Reach;
+use super::access::{Reach, Way};
 use super::watched;
 use crate::cluster::{Kind, Objects};
 use crate::error::chain;
@@ -32,7 +32,7 @@ pub(super) struct Job {
     pub namespace: String,
     pub work: Work,
     /// How images are reached; `None` before that is known: then only what is on disk is looked for.
-    pub reach: Option<Result<Reach, String>>,
+    pub reach: Option<Way>,
     /// What the registry said last.
     pub tagged: Option<Tagged>,
     /// The server that the catalog names.
@@ -242,7 +242,7 @@ fn stopped(error: &AcquireError) -> StoreError {
 }
 
 fn reach(job: &Job) -> Result<&Reach, Failure> {
-    match &job.reach {
+    match job.reach.as_deref() {
         None => Err(Failure::Waiting),
         Some(Err(cause)) => Err(Failure::Passing(cause.clone())),
         Some(Ok(reach)) => Ok(reach),

@@ -13,7 +13,7 @@ use crate::olm::net::pull::open;
 use crate::olm::net::store::Store;
 use crate::olm::resolve::answer::{Id, New};
 use crate::olm::subscription::{Unpacked, Wanted};
-use crate::olm::work::catalogs::{Known, Reach};
+use crate::olm::work::catalogs::{Known, Reach, Way};
 use jiff::SignedDuration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,9 +44,36 @@ pub(super) struct Unpacker {
 
 struct Entry {
     state: Arc<Mutex<State>>,
+    from: Origin,
     /// How often it has failed.
     count: u32,
     _task: AbortOnDropHandle<()>,
+}
+
+/// Where the content comes from. What has failed may succeed where that is something else than before.
+#[derive(Clone, Default)]
+struct Origin {
+    /// For bundles whose manifests are in the catalog.
+    content: Option<Arc<Content>>,
+    /// For those with an image.
+    way: Option<Way>,
+}
+
+impl Origin {
+    fn of(new: &New, known: &Known) -> Origin {
+        if new.image.is_empty() {
+            let visible = known.catalogs.as_ref().and_then(|all| all.get(&new.catalog));
+            return Origin { content: visible.and_then(|visible| visible.content.clone()), way: None };
+        }
+        Origin { content: None, way: known.reach.get(&new.catalog).cloned() }
+    }
+
+    fn is_same(&self, other: &Origin) -> bool {
+        fn same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+            one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
+        }
+        same(self.content.as_ref(), other.content.as_ref()) && same(self.way.as_ref(), other.way.as_ref())
+    }
 }
 
 #[derive(Clone)]
@@ -99,35 +126,34 @@ impl Unpacker {
         self.all.retain(|key, _| keys.contains(key));
         let (now, mut next) = (Instant::now(), None);
         for it in wanted {
-            let key = key(&it.new);
-            let count = match self.all.get(&key).map(|entry| (entry.state(), entry.count)) {
+            let (key, from) = (key(&it.new), Origin::of(&it.new, known));
+            let count = match self.all.get(&key).map(|entry| (entry.state(), entry)) {
+                Some((State::Failed { .. }, entry)) if !entry.from.is_same(&from) => 0,
                 Some((State::Failed { until, .. }, _)) if until > now => {
                     next = Some(next.map_or(until, |next: Instant| next.min(until)));
                     continue;
                 }
-                Some((State::Failed { .. }, count)) => count + 1,
+                Some((State::Failed { .. }, entry)) => entry.count + 1,
                 Some(_) => continue,
                 None => 0,
             };
-            self.begin(key, it, count, known);
+            self.begin(key, it, count, from);
         }
         next
     }
 
-    fn begin(&mut self, key: Key, wanted: &Wanted, count: u32, known: &Known) {
+    fn begin(&mut self, key: Key, wanted: &Wanted, count: u32, from: Origin) {
         let Wanted { new, timeout, retry } = wanted.clone();
         let timeout = timeout.map_or(self.timeout, duration);
         let timeout = if timeout.is_zero() { FOREVER } else { timeout };
         let pause = retry.map_or_else(|| jittered(PAUSES.0, count, PAUSES.1), duration);
-        let visible = known.catalogs.as_ref().and_then(|all| all.get(&new.catalog));
-        let content = visible.and_then(|visible| visible.content.clone());
-        let reach = known.reach.get(&new.catalog).cloned();
+        let source = from.clone();
         let state = Arc::new(Mutex::new(State::Pending));
         let (told, changed, places, store) =
             (state.clone(), self.changed.clone(), self.places.clone(), self.store.clone());
         let fetching = async move {
             let _place = places.acquire().await;
-            let fetched = tokio::time::timeout(timeout, fetch(&store, &new, content, reach)).await;
+            let fetched = tokio::time::timeout(timeout, fetch(&store, &new, source)).await;
             let late = || {
                 format!(
                     "it took longer than {timeout:?}: the annotation {BUNDLE_UNPACK_TIMEOUT} of the OperatorGroup allows more"
@@ -149,7 +175,7 @@ impl Unpacker {
             changed.notify_one();
         };
         let task = tokio::spawn(task::guarded("a bundle", &self.stop, fetching));
-        self.all.insert(key, Entry { state, count, _task: AbortOnDropHandle::new(task) });
+        self.all.insert(key, Entry { state, from, count, _task: AbortOnDropHandle::new(task) });
     }
 }
 
@@ -163,15 +189,10 @@ impl Entry {
     }
 }
 
-async fn fetch(
-    store: &Arc<Store>,
-    new: &New,
-    content: Option<Arc<Content>>,
-    reach: Option<Result<Reach, String>>,
-) -> Result<Bundle, Failure> {
+async fn fetch(store: &Arc<Store>, new: &New, from: Origin) -> Result<Bundle, Failure> {
     let found = match new.image.is_empty() {
-        true => of_catalog(new, content).await?,
-        false => of_image(store, new, reach).await?,
+        true => of_catalog(new, from.content).await?,
+        false => of_image(store, new, from.way.as_deref()).await?,
     };
     found.expect_name(&new.name).map_err(|error| of_content(error.to_string()))?;
     Ok(found)
@@ -190,9 +211,9 @@ async fn of_catalog(new: &New, content: Option<Arc<Content>>) -> Result<Bundle, 
     read.await.unwrap_or_else(|error| Err(passing(error.to_string())))
 }
 
-async fn of_image(store: &Arc<Store>, new: &New, reach: Option<Result<Reach, String>>) -> Result<Bundle, Failure> {
-    let reach = reach.ok_or_else(|| passing("it is not known yet how images are reached".to_owned()))?;
-    let reach = reach.map_err(passing)?;
+async fn of_image(store: &Arc<Store>, new: &New, way: Option<&Result<Reach, String>>) -> Result<Bundle, Failure> {
+    let way = way.ok_or_else(|| passing("it is not known yet how images are reached".to_owned()))?;
+    let reach = way.as_ref().map_err(|cause| passing(cause.clone()))?;
     let failed = |error: &crate::net::registry::RegistryError| passing(reach.explained(error));
     let image = source::parse(&new.image).map_err(|error| of_content(error.to_string()))?;
     let opened = open(&reach.sources, &image, None).await.map_err(|error| failed(&error))?;
@@ -204,3 +225,6 @@ async fn of_image(store: &Arc<Store>, new: &New, reach: Option<Result<Reach, Str
     };
     contents.bundle().map_err(|error| of_content(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ fn job(fake: &Fake, namespace: &str, notes: &[&str]) -> Job {
     Job {
         namespace: namespace.to_owned(),
         work: Work::Pull { image, digest: None, directory: String::new() },
-        reach: Some(Ok(Reach { sources: Sources::default(), notes })),
+        reach: Some(Arc::new(Ok(Reach { sources: Sources::default(), notes }))),
         tagged: None,
         told: false,
         server: None,
@@ -51,7 +51,7 @@ async fn nothing_is_asked_before_it_is_known_how() {
     let (root, fake) = (tempfile::tempdir().unwrap(), Fake::start().await);
     let reader = reader(root.path());
     assert!(reader.perform(Job { reach: None, ..job(&fake, "shop", &[]) }).await.outcome.is_none());
-    let no_way = Job { reach: Some(Err("no proxy is known".to_owned())), ..job(&fake, "shop", &[]) };
+    let no_way = Job { reach: Some(Arc::new(Err("no proxy is known".to_owned()))), ..job(&fake, "shop", &[]) };
     assert_eq!(cause(reader.perform(no_way).await), "no proxy is known");
 }
 
