@@ -41,8 +41,11 @@ pub async fn prepare(site: &Site) -> Result<()> {
     files::write(&site.dir().join("certs.d").join(&registry).join("hosts.toml"), hosts)?;
     let (for_pods, authority) = (registry::for_pods(site), site.pki("ca.crt"));
     let hosts = format!(
-        "server = \"https://{for_pods}\"\n[host.\"https://{for_pods}\"]\ncapabilities = [\"pull\", \"resolve\"]\nca = \"{}\"\n",
-        authority.display()
+        "server = \"https://{for_pods}\"\n[host.\"https://{for_pods}\"]\ncapabilities = [\"pull\", \"resolve\"]\nca = \"{}\"\n\
+         [host.\"https://{for_pods}\".header]\n{} = [\"{}\"]\n",
+        authority.display(),
+        registry::OF_NODE.0,
+        registry::OF_NODE.1
     );
     files::write(&site.dir().join("certs.d").join(&for_pods).join("hosts.toml"), hosts)?;
     let arguments = [format!("--config={}", site.dir().join("containerd.toml").display())];

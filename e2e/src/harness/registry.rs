@@ -1,5 +1,6 @@
 //! The cluster's image registry: Debian's docker-registry on loopback, plain http, with its images in the cluster's
-//! folder. On a node pods read the same images by TLS at the address of the node, those below `private/` with a password.
+//! folder. On a node pods read the same images by TLS at the address of the node, those below `private/` with a password; those below
+//! `node/` are for the node alone.
 
 use serde_json::json;
 
@@ -7,6 +8,9 @@ use super::{error::Result, files, process::Launch, programs, ready, site::Site};
 
 /// User and password for repositories below `private/`.
 pub(super) const LOGIN: (&str, &str) = ("puller", "lab secret");
+
+/// The header that opens repositories below `node/`, which the container runtime of the node sends and nobody else.
+pub(super) const OF_NODE: (&str, &str) = ("x-node-credential", "lab-node");
 
 /// Starts the registry and waits until it answers.
 pub(super) async fn start(site: &Site) -> Result<()> {
@@ -34,6 +38,7 @@ pub(super) async fn start_for_pods(site: &Site) -> Result<()> {
         format!("--certificate={}", site.pki("registry.crt").display()),
         format!("--key={}", site.pki("registry.key").display()),
         format!("--login={}:{}", LOGIN.0, LOGIN.1),
+        format!("--of-node={}:{}", OF_NODE.0, OF_NODE.1),
     ];
     site.spawn(&Launch::new(name, programs::lab()?, arguments))?;
     ready::healthy(site, name, format!("https://{address}/v2/")).await

@@ -1,5 +1,5 @@
 //! `lab registry-front`: stands before a registry for those who only read, with TLS, and with a password for repositories below
-//! `private/`.
+//! `private/`. Those below `node/` are opened by a header.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +25,8 @@ use tokio_rustls::TlsAcceptor;
 
 /// Paths of repositories that want a password.
 const PRIVATE: &str = "/v2/private/";
+/// Paths of repositories that a header opens.
+const OF_NODE: &str = "/v2/node/";
 const CHALLENGE: &str = "Basic realm=\"private\"";
 
 /// Where to listen, and where the registry is.
@@ -43,6 +45,9 @@ pub(crate) struct RegistryFront {
     /// What opens private repositories.
     #[arg(long, value_name = "USER:PASSWORD")]
     login: String,
+    /// The header that opens repositories of the node.
+    #[arg(long, value_name = "NAME:VALUE")]
+    of_node: String,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +55,8 @@ struct Front {
     to: SocketAddr,
     /// The header that opens private repositories.
     opens: String,
+    /// Name and value of the header that opens those of the node.
+    of_node: (String, String),
     client: reqwest::Client,
 }
 
@@ -62,7 +69,9 @@ pub(crate) async fn run(args: RegistryFront) -> anyhow::Result<()> {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let mut listener = TcpListener::bind(args.listen).await.with_context(|| format!("listen on {}", args.listen))?;
     let client = reqwest::Client::builder().no_proxy().no_gzip().build()?;
-    let front = Front { to: args.to, opens: format!("Basic {}", STANDARD.encode(&args.login)), client };
+    let (name, value) = args.of_node.split_once(':').context("--of-node must be NAME:VALUE")?;
+    let of_node = (name.to_owned(), value.to_owned());
+    let front = Front { to: args.to, opens: format!("Basic {}", STANDARD.encode(&args.login)), of_node, client };
     let router = Router::new().fallback(answer).with_state(front);
     loop {
         let (stream, _) = Listener::accept(&mut listener).await;
@@ -82,7 +91,11 @@ async fn answer(State(front): State<Front>, request: Request) -> Response<Body> 
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     let shown = request.headers().get(header::AUTHORIZATION);
-    if request.uri().path().starts_with(PRIVATE) && shown.is_none_or(|shown| shown != &front.opens) {
+    let (name, value) = &front.of_node;
+    let path = request.uri().path();
+    let is_closed = path.starts_with(PRIVATE) && shown.is_none_or(|shown| shown != &front.opens)
+        || path.starts_with(OF_NODE) && request.headers().get(name).is_none_or(|shown| shown != value);
+    if is_closed {
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, CHALLENGE)]).into_response();
     }
     let failed = |error: &dyn std::fmt::Display| (StatusCode::BAD_GATEWAY, error.to_string()).into_response();

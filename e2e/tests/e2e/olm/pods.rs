@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{LIMIT, PROCESS, World};
 
@@ -67,7 +67,28 @@ async fn image_that_only_serves_gets_a_pod_with_all_that_belongs_to_it() {
     let said = |source: &CatalogSource| source.status.clone().unwrap_or_default().reason;
     world.until("it to write", ("shop", "bad"), |it| said(it) == "SpecInvalidError").await;
     assert_eq!(world.pod("old", None).await.metadata.name.unwrap(), next);
+    assert_namespace_is_followed(&world, &image).await;
     world.cluster.down().await.unwrap();
+}
+
+/// A pod of which nothing is said is as its namespace wants it, as soon as that changes.
+async fn assert_namespace_is_followed(world: &World, image: &str) {
+    world.create("shop", "plain", json!({"sourceType": "grpc", "image": image})).await;
+    let profile = |pod: &Pod| {
+        let spec = serde_json::to_value(&pod.spec).unwrap();
+        spec.pointer("/securityContext/seccompProfile/type").and_then(Value::as_str).map(str::to_owned)
+    };
+    assert_eq!(profile(&world.pod("plain", None).await), None, "nothing is enforced");
+    let label = ["label", "namespace", "shop", "pod-security.kubernetes.io/enforce=restricted"];
+    world.cluster.kubectl(label).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "shop");
+    let changes = e2e::until::changes(pods, kube::runtime::watcher::Config::default());
+    let restricted = |pod: &Pod| {
+        let of_plain = pod.metadata.name.as_ref().is_some_and(|name| name.starts_with("plain-"));
+        (of_plain && profile(pod).as_deref() == Some("RuntimeDefault")).then_some(())
+    };
+    let wait = world.cluster.until("a pod that is allowed there", &[PROCESS]).within(LIMIT);
+    wait.event(changes, restricted).await.unwrap();
 }
 
 /// What belongs to the pod is there, and so again whatever somebody does to it. Returns the name of the next pod.

@@ -340,3 +340,6 @@ impl View for PodView {
         &self.version
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Images in a repository that wants a password, which a Secret of the namespace of the catalog has.
+//! Images in a repository that wants a password, which a Secret of the namespace of the catalog has, or that the node alone may read.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,6 +30,12 @@ impl World {
         for package in ["secret", "hidden"] {
             self.kubectl(&format!("get packagemanifest {package} -n {SHOP}")).await;
         }
+        // The node may read it, and the process may not.
+        self.push_data("node/data:v1", "vaulted", "configs").await;
+        olm::create(&self.client, SHOP, "of-node", spec("node/data:v1", &[])).await.unwrap();
+        self.until_ready((SHOP, "of-node")).await;
+        assert_eq!(self.pods((SHOP, "of-node")).await.len(), 1, "a pod has read it");
+        self.kubectl(&format!("get packagemanifest vaulted -n {SHOP}")).await;
         // Neither the process nor the node may read it.
         let denied = |told: (String, String)| told.0 == "RegistryServerError" && told.1.contains("private/data");
         self.until("to be denied", (SHOP, "denied"), |it| denied(said(it))).await;
