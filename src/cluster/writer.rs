@@ -27,12 +27,12 @@ pub(crate) struct Writer<K> {
 enum Slot {
     UnderWay {
         /// How often it has failed before, and why the last time.
-        failed: Option<(u32, String)>,
+        failed: Option<(u32, Failure)>,
     },
     Failed {
         count: u32,
         until: Instant,
-        error: String,
+        error: Failure,
     },
     /// Written; nothing is written again before this.
     Pausing {
@@ -41,6 +41,14 @@ enum Slot {
     Written {
         at: Instant,
     },
+}
+
+/// Why a write has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failure {
+    text: String,
+    /// The server has understood it and turns it down. Otherwise it may be taken as it is.
+    rejected: bool,
 }
 
 impl<K: Key> Writer<K> {
@@ -100,7 +108,8 @@ impl<K: Key> Writer<K> {
                         false => tracing::warn!(object = %key, %error, "cannot write; trying again"),
                     }
                     let until = Instant::now() + wait;
-                    slots.insert(key, Slot::Failed { count: count.saturating_add(1), until, error: error.to_string() });
+                    let error = Failure { rejected: error.is_rejected(), text: error.to_string() };
+                    slots.insert(key, Slot::Failed { count: count.saturating_add(1), until, error });
                 }
             }
         }
@@ -141,15 +150,24 @@ impl<K: Key> Writer<K> {
 
     /// What keeps failing, by key, also while it is tried again.
     pub(crate) fn failures(&self) -> BTreeMap<String, String> {
+        self.lasting(|_| true)
+    }
+
+    /// What the server keeps turning down. That it cannot be reached, or that it or somebody whom it asks is too busy, says nothing of
+    /// what is to be written.
+    pub(crate) fn rejections(&self) -> BTreeMap<String, String> {
+        self.lasting(|error| error.rejected)
+    }
+
+    fn lasting(&self, counts: impl Fn(&Failure) -> bool) -> BTreeMap<String, String> {
         let (slots, now) = (self.lock(), Instant::now());
-        let lasting = slots.iter().filter_map(|(key, slot)| match slot {
-            Slot::Failed { count, error, until } if *count >= LASTING && *until + LONGEST_PAUSE > now => {
-                Some((key.to_string(), error.clone()))
-            }
-            Slot::UnderWay { failed: Some((count, error)) } if *count >= LASTING => {
-                Some((key.to_string(), error.clone()))
-            }
-            _ => None,
+        let lasting = slots.iter().filter_map(|(key, slot)| {
+            let error = match slot {
+                Slot::Failed { count, error, until } if *count >= LASTING && *until + LONGEST_PAUSE > now => error,
+                Slot::UnderWay { failed: Some((count, error)) } if *count >= LASTING => error,
+                _ => return None,
+            };
+            counts(error).then(|| (key.to_string(), error.text.clone()))
         });
         lasting.collect()
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::Cause;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn failed() -> ApiError {
@@ -60,8 +61,8 @@ async fn what_is_under_way_or_has_failed_a_moment_ago_is_busy() {
     writer.begin("under way", Instant::now(), Duration::ZERO, std::future::pending());
     let (now, minute) = (Instant::now(), Duration::from_secs(60));
     for (name, slot) in [
-        ("failed", Slot::Failed { count: 1, until: now + minute, error: "no".to_owned() }),
-        ("to be tried again", Slot::Failed { count: 1, until: now - minute, error: "no".to_owned() }),
+        ("failed", Slot::Failed { count: 1, until: now + minute, error: no() }),
+        ("to be tried again", Slot::Failed { count: 1, until: now - minute, error: no() }),
         ("resting", Slot::Pausing { until: now + minute }),
         ("written", Slot::Written { at: now }),
     ] {
@@ -75,7 +76,7 @@ async fn a_failure_of_what_is_not_wanted_any_more_is_forgotten_at_a_time_that_is
     let writer = Writer::new(Arc::default());
     let ago = |duration: Duration| Instant::now() - duration;
     let fail = |until: Instant| {
-        let slot = Slot::Failed { count: LASTING, until, error: "no".to_owned() };
+        let slot = Slot::Failed { count: LASTING, until, error: no() };
         writer.lock().insert("a", slot);
     };
     // Its time has come, and it is not written again.
@@ -94,9 +95,39 @@ async fn what_keeps_failing_does_so_while_it_is_tried_again() {
     let writer = Writer::new(Arc::default());
     for (name, count) in [("a", LASTING), ("b", LASTING - 1)] {
         let until = Instant::now() - Duration::from_millis(1);
-        writer.lock().insert(name, Slot::Failed { count, until, error: "no".to_owned() });
+        writer.lock().insert(name, Slot::Failed { count, until, error: no() });
         writer.begin(name, Instant::now(), Duration::ZERO, std::future::pending());
     }
     assert_eq!(writer.busy().0, 2);
     assert_eq!(writer.failures(), [("a".to_owned(), "no".to_owned())].into());
+}
+
+fn no() -> Failure {
+    Failure { text: "no".to_owned(), rejected: true }
+}
+
+/// A server that is away has not turned anything down.
+#[tokio::test]
+async fn what_cannot_be_written_for_now_is_not_turned_down() {
+    let server = |code: u16| Cause::Server { code, reason: String::new(), message: "told".to_owned() };
+    let causes = [
+        (server(403), true),
+        (server(422), true),
+        (server(409), false),
+        (server(429), false),
+        (server(500), false),
+        (server(503), false),
+        (Cause::Transport("refused".to_owned()), false),
+    ];
+    for (cause, rejected) in causes {
+        let writer = Writer::new(Arc::default());
+        writer
+            .begin("a", Instant::now(), Duration::ZERO, async { Err(ApiError { attempt: "write".to_owned(), cause }) });
+        writer.end().await;
+        if let Some(Slot::Failed { count, .. }) = writer.lock().get_mut("a") {
+            *count = LASTING;
+        }
+        let failures = writer.failures();
+        assert_eq!((failures.len(), !writer.rejections().is_empty()), (1, rejected), "{failures:?}");
+    }
 }

@@ -184,10 +184,10 @@ impl OperatorController {
         }
     }
 
-    /// Why Deployments cannot be written, by name.
+    /// Why the server does not take Deployments, by name.
     fn failing(&self, namespace: &Namespace<'_>) -> std::collections::BTreeMap<String, String> {
         let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
-        let failures = self.writer.failures().into_iter();
+        let failures = self.writer.rejections().into_iter();
         failures.filter_map(|(key, error)| Some((key.strip_prefix(&prefix)?.to_owned(), error))).collect()
     }
 }
