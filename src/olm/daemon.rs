@@ -8,7 +8,7 @@ mod servers;
 use crate::cluster::lease::{Election, LeaderResult, Times};
 use crate::cluster::task;
 use crate::cluster::{ClientError, Clients, Kinds, Objects};
-use crate::olm::api::{LEASE, MANAGER, cluster_operator};
+use crate::olm::api::{MANAGER, cluster_operator};
 use crate::olm::certificate::Stored;
 use crate::olm::net::store::{Store, StoreError};
 use crate::olm::work::catalogs::{CatalogController, Figures};
@@ -62,7 +62,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let reader = Objects::reader(clients.call.clone());
     let Some(topology) = topology(&reader, &stop).await else { return Ok(()) };
     let times = times.unwrap_or_else(|| Times::of_topology(topology.as_deref()));
-    let lease = (settings.namespace.as_str(), LEASE);
+    let name = settings.lease_name();
+    let lease = (settings.namespace.as_str(), name.as_str());
     let (election, objects) = candidate(&clients, MANAGER, lease, result(), &settings.lease, times);
     tracing::info!(version = %settings.release_version, image = %settings.image, "looking after catalogs");
     let (leading, led) = watch::channel(false);

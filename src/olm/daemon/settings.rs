@@ -3,7 +3,7 @@
 
 use crate::merge::quantity;
 use crate::net::proxy::Proxies;
-use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
+use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, LEASE, NAMESPACE, PACKAGE_SERVICE};
 use crate::olm::duration;
 use crate::olm::source::pod::ImageAccess;
 use crate::olm::work::certificate::Identity;
@@ -88,6 +88,16 @@ pub(crate) struct Settings {
     pub lease: LeaseSettings,
     #[command(flatten)]
     older: Older,
+}
+
+impl Settings {
+    /// Name of the Lease. Processes that do different parts of the work each hold one of their own.
+    pub(crate) fn lease_name(&self) -> String {
+        let all =
+            [(Loop::Catalogs, "catalogs"), (Loop::Subscriptions, "subscriptions"), (Loop::Operators, "operators")];
+        let here: Vec<&str> = all.iter().filter(|(part, _)| self.loops.contains(part)).map(|(_, name)| *name).collect();
+        if here.len() == all.len() { LEASE.to_owned() } else { format!("{LEASE}-{}", here.join("-")) }
+    }
 }
 
 /// A part of the work.
@@ -335,6 +345,15 @@ mod tests {
         assert_eq!(settings.cache().unwrap(), (PathBuf::from("/var/cache/olm"), 2 << 30));
         assert!(settings.serving().unwrap().unwrap().files.is_some());
         assert_eq!(settings.older.given(), [""; 0]);
+    }
+
+    #[test]
+    fn processes_that_share_the_work_do_not_share_the_lease() {
+        assert_eq!(parsed(&[]).lease_name(), "olm-operator");
+        let all = "--loops=operators,subscriptions,catalogs";
+        assert_eq!(parsed(&[all]).lease_name(), "olm-operator", "the same in another order");
+        assert_eq!(parsed(&["--loops=catalogs,subscriptions"]).lease_name(), "olm-operator-catalogs-subscriptions");
+        assert_eq!(parsed(&["--loops=operators"]).lease_name(), "olm-operator-operators");
     }
 
     #[test]
