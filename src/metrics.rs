@@ -2,3 +2,4 @@
 
 pub(crate) mod encoder;
 pub(crate) mod process;
+pub(crate) mod summary;

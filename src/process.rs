@@ -1,6 +1,7 @@
 //! What the processes of this program have in common: flags, the lease they work under, signals, turns, servers, events, the way out of
 //! the cluster and the queries of a Prometheus API.
 
+pub(crate) mod durations;
 pub(crate) mod egress;
 pub(crate) mod events;
 pub(crate) mod leader;

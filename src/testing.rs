@@ -156,6 +156,7 @@ pub mod payload {
     }
 }
 pub mod registry;
+pub mod resolution;
 pub mod sources;
 pub mod updates {
     pub mod graph {

@@ -1,5 +1,6 @@
 //! The text format of Prometheus, version 0.0.4.
 
+use super::summary::Summary;
 use crate::error::{CAUSE, shortened};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ const MAX_SERIES: usize = 10_000;
 pub(crate) enum Type {
     Counter,
     Gauge,
+    Summary,
 }
 
 /// Metrics as text, in the order in which they were added.
@@ -42,6 +44,10 @@ impl Text {
         self.add(name, Type::Counter, help, samples);
     }
 
+    pub(crate) fn summary(&mut self, name: &str, help: &str, samples: impl FnOnce(&mut Samples)) {
+        self.add(name, Type::Summary, help, samples);
+    }
+
     fn add(&mut self, name: &str, type_: Type, help: &str, samples: impl FnOnce(&mut Samples)) {
         self.described.insert(name.to_owned(), help.to_owned());
         let mut all = Samples::default();
@@ -49,7 +55,11 @@ impl Text {
         if all.series.is_empty() {
             return;
         }
-        let type_ = if type_ == Type::Counter { "counter" } else { "gauge" };
+        let type_ = match type_ {
+            Type::Counter => "counter",
+            Type::Gauge => "gauge",
+            Type::Summary => "summary",
+        };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         // Writing to a string does not fail.
         let _written = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {type_}");
@@ -72,6 +82,17 @@ impl Samples {
     pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
         if self.series.len() < MAX_SERIES && value.is_finite() {
             self.series.entry(encoded(labels)).or_insert(value);
+        }
+    }
+
+    /// The series of one summary: its quantiles, `_count` and `_sum`.
+    pub(crate) fn add_summary(&mut self, labels: &[(&str, &str)], summary: &Summary) {
+        for (quantile, value) in &summary.quantiles {
+            let with: Vec<(&str, &str)> = labels.iter().copied().chain([("quantile", *quantile)]).collect();
+            self.add(&with, *value);
+        }
+        for (suffix, value) in [("_count", count(summary.count)), ("_sum", summary.sum)] {
+            self.series.insert(format!("{suffix}{}", encoded(labels)), value);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Catalogs. The names that begin with `olm_` are ours; all others, with their labels, are those of the upstream operators.
 
-use crate::metrics::encoder::Text;
+use crate::metrics::encoder::{Text, count};
 use crate::metrics::process;
 use crate::metrics::process::ProcessFigures;
+use crate::metrics::summary::Summary;
 use std::collections::BTreeMap;
 
 /// A CatalogSource.
@@ -27,6 +28,17 @@ pub(crate) struct CsvFigures {
     pub reason: String,
 }
 
+/// Subscriptions that say the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SubscriptionLabels {
+    pub name: String,
+    /// The ClusterServiceVersion that is installed; empty for none.
+    pub installed: String,
+    pub channel: String,
+    pub package: String,
+    pub approval: String,
+}
+
 /// Everything that one scrape shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperatorsSnapshot {
@@ -34,6 +46,10 @@ pub(crate) struct OperatorsSnapshot {
     pub catalogs: Option<Vec<CatalogFigures>>,
     /// How many Subscriptions and InstallPlans there are; `None` before all of them are known.
     pub planned: Option<(usize, usize)>,
+    /// How often Subscriptions were looked at, in this process.
+    pub syncs: BTreeMap<SubscriptionLabels, u64>,
+    /// How long it took to find what is to be installed in a namespace, by outcome.
+    pub resolutions: Vec<(&'static str, Summary)>,
     /// `None` before all ClusterServiceVersions are known.
     pub csvs: Option<Vec<CsvFigures>>,
     /// How often one was replaced by another.
@@ -89,6 +105,7 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
     ] {
         text.gauge(name, help, |samples| count.into_iter().for_each(|count| samples.add(&[], number(count))));
     }
+    subscriptions(&mut text, snapshot);
     operators(&mut text, snapshot);
     let help = "How often the API server has warned of what an InstallPlan creates or changes.";
     text.counter("installplan_warnings_total", help, |samples| samples.add(&[], counted(snapshot.plan_warnings)));
@@ -101,6 +118,28 @@ fn write(snapshot: &OperatorsSnapshot) -> Text {
     process::requests(&mut text, "olm_api_requests_total", &snapshot.requests);
     process::write(&mut text, &snapshot.process);
     text
+}
+
+fn subscriptions(text: &mut Text, snapshot: &OperatorsSnapshot) {
+    let help = "How often a Subscription was looked at because it had changed, by what it says and what is installed.";
+    text.counter("subscription_sync_total", help, |samples| {
+        for (labels, number) in &snapshot.syncs {
+            let labels = [
+                ("name", labels.name.as_str()),
+                ("installed", &labels.installed),
+                ("channel", &labels.channel),
+                ("package", &labels.package),
+                ("approval", &labels.approval),
+            ];
+            samples.add(&labels, count(*number));
+        }
+    });
+    let help = "How long it took to find what is to be installed in a namespace, by outcome; quantiles of the last ten minutes.";
+    text.summary("olm_resolution_duration_seconds", help, |samples| {
+        for (outcome, summary) in &snapshot.resolutions {
+            samples.add_summary(&[("outcome", outcome)], summary);
+        }
+    });
 }
 
 fn operators(text: &mut Text, snapshot: &OperatorsSnapshot) {
@@ -203,6 +242,39 @@ mod tests {
         };
         assert_eq!(lines(Some((2, 5))), ["subscription_count 2", "install_plan_count 5"]);
         assert!(lines(None).is_empty());
+    }
+
+    #[test]
+    fn looks_at_subscriptions_and_resolutions_are_counted() {
+        let labels = SubscriptionLabels {
+            name: "ink".to_owned(),
+            installed: "ink.v1".to_owned(),
+            channel: "stable".to_owned(),
+            package: "ink".to_owned(),
+            approval: "Manual".to_owned(),
+        };
+        let took = Summary { quantiles: vec![("0.99", 0.5)], count: 3, sum: 0.75 };
+        let snapshot = OperatorsSnapshot {
+            syncs: BTreeMap::from([(labels, 4)]),
+            resolutions: vec![("succeeded", took)],
+            ..OperatorsSnapshot::default()
+        };
+        let text = text(&snapshot);
+        let lines: Vec<&str> =
+            text.lines().filter(|line| line.contains("subscription_sync") || line.contains("resolution")).collect();
+        let samples: Vec<&str> = lines.into_iter().filter(|line| !line.starts_with("# HELP")).collect();
+        assert_eq!(
+            samples,
+            [
+                "# TYPE subscription_sync_total counter",
+                "subscription_sync_total{name=\"ink\",installed=\"ink.v1\",channel=\"stable\",package=\"ink\",\
+                 approval=\"Manual\"} 4",
+                "# TYPE olm_resolution_duration_seconds summary",
+                "olm_resolution_duration_seconds_count{outcome=\"succeeded\"} 3",
+                "olm_resolution_duration_seconds_sum{outcome=\"succeeded\"} 0.75",
+                "olm_resolution_duration_seconds{outcome=\"succeeded\",quantile=\"0.99\"} 0.5",
+            ]
+        );
     }
 
     #[test]

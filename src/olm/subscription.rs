@@ -4,6 +4,7 @@
 pub(crate) mod deprecation;
 pub(crate) mod forecast;
 pub(crate) mod installed;
+pub(crate) mod news;
 pub(crate) mod plan;
 pub(crate) mod status;
 
@@ -12,7 +13,7 @@ use crate::olm::api::keys::annotation;
 use crate::olm::api::subscription::{Approval, Subscription, SubscriptionStatus};
 use crate::olm::bundle::Bundle;
 use crate::olm::catalog::served::Content;
-use crate::olm::resolve::answer::{Answer, Id, New, Outcome, Part, answer};
+use crate::olm::resolve::answer::{Answer, Id, New, Part, answer};
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::resolve::world::{Catalog, World};
 use crate::olm::resolve::{operator::Operator, world};
@@ -60,6 +61,8 @@ pub(crate) struct Facts<'a> {
     pub catalogs: &'a BTreeMap<Id, Visible>,
     /// The namespace whose catalogs all others see.
     pub global: &'a str,
+    /// Why the API server does not take the plan that is to be made.
+    pub refused: Option<&'a str>,
 }
 
 /// A catalog with its priority and its content.
@@ -273,7 +276,7 @@ impl<'a> Facts<'a> {
         decision: &mut Decision,
         trouble: &mut status::Trouble,
     ) {
-        let is_whole = answer.parts.iter().all(|part| matches!(part.outcome, Outcome::Install(_)));
+        let is_whole = answer.is_whole();
         let mut new: Vec<New> = answer.parts.iter().flat_map(Part::installs).cloned().collect();
         new.sort_by(|one, other| one.name.cmp(&other.name));
         let names: BTreeSet<&str> = new.iter().map(|it| it.name.as_str()).collect();
@@ -309,7 +312,10 @@ impl<'a> Facts<'a> {
         match (trouble.is_none(), others.is_empty()) {
             (false, _) => {}
             (true, false) => decision.superseded = others.into_iter().cloned().collect(),
-            (true, true) => decision.create = Some(self.new_plan(bundles, same.first().map(|plan| &***plan))),
+            (true, true) => {
+                decision.create = Some(self.new_plan(bundles, same.first().map(|plan| &***plan)));
+                trouble.refused = self.refused.map(ToOwned::to_owned);
+            }
         }
     }
 

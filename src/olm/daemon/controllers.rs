@@ -7,7 +7,7 @@ use crate::olm::net::store::Store;
 use crate::olm::work::catalogs::{Figures, Outputs};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
 use crate::olm::work::plans::PlanController;
-use crate::olm::work::subscriptions::{SubscriptionController, SubscriptionFigures};
+use crate::olm::work::subscriptions::{Means, SubscriptionController, SubscriptionFigures};
 use crate::process::events::Events;
 use crate::process::settings::SettingsError;
 use std::sync::Arc;
@@ -38,13 +38,14 @@ impl Common<'_> {
         let ((clients, writes, _), stop) = (self.parts, self.stop);
         let objects = || writes.clone();
         let settings = self.settings.of_subscriptions()?;
-        let leads = self.leads(Loop::Subscriptions);
-        let subscriptions =
-            SubscriptionController::new(settings, clients, objects(), leads, outputs, (store, &self.figures.1), stop);
         // It ends when the last of those who publish has ended.
         let (reporter, identity) = (MANAGER, self.settings.lease.identity());
         let (events, publishing) =
             Events::start(writes.client_for_writes(), reporter, &self.settings.namespace, &identity, stop);
+        let means =
+            Means { clients, objects: objects(), store, events: events.clone(), figures: self.figures.1.clone() };
+        let leads = self.leads(Loop::Subscriptions);
+        let subscriptions = SubscriptionController::new(settings, means, leads, outputs, stop);
         let leads = self.leads(Loop::Subscriptions);
         let told = (events.clone(), self.figures.0.clone());
         let plans = PlanController::new(self.settings.of_plans()?, clients, objects(), leads, told, stop);

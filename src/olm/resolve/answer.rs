@@ -68,6 +68,13 @@ pub(crate) struct New {
     pub reasons: Vec<String>,
 }
 
+impl Answer {
+    /// Whether there is one for each part.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part.outcome, Outcome::Install(_)))
+    }
+}
+
 impl Part {
     /// What is to be installed; nothing where that cannot be.
     pub(crate) fn installs(&self) -> &[New] {

@@ -83,6 +83,7 @@ impl Hypothesis {
             plans: &self.plans,
             catalogs: &self.catalogs,
             global: &self.global,
+            refused: None,
         }
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Trouble {
     pub pending: Vec<String>,
     /// Bundles that cannot be fetched, and whether they themselves are wrong.
     pub failed: Vec<(String, bool)>,
+    /// Why the API server does not take the plan.
+    pub refused: Option<String>,
 }
 
 impl Trouble {
@@ -245,12 +247,15 @@ impl Said<'_> {
             let stays = types.iter().filter(|_| matches!(self.gate, Gate::Open(_)));
             return stays.filter_map(|type_| kept(before, type_)).collect();
         }
-        let Trouble { pending, failed } = self.trouble;
+        let Trouble { pending, failed, refused } = self.trouble;
         let told = |type_, reason: &str, message| vec![(type_, ConditionStatus::True, reason.to_owned(), message)];
         if let Some((_, of_content)) = failed.first() {
             let reason = if *of_content { reason::ERROR_PREVENTED_UNPACKING } else { reason::BUNDLE_UNPACK_FAILED };
             let texts: Vec<&str> = failed.iter().map(|(cause, _)| cause.as_str()).collect();
             return told(condition::BUNDLE_UNPACK_FAILED, reason, texts.join("; "));
+        }
+        if let Some(cause) = refused {
+            return told(condition::BUNDLE_UNPACK_FAILED, reason::ENSURE_INSTALL_PLAN_FAILED, cause.clone());
         }
         match pending.is_empty() {
             true => Vec::new(),

@@ -27,6 +27,7 @@ struct Case {
     plans: Vec<Arc<Plan>>,
     catalogs: BTreeMap<Id, Visible>,
     unpacked: Unpacked,
+    refused: Option<String>,
 }
 
 /// `a.v1` replaces nothing, `a.v2` replaces `a.v1`, all in channel `stable`. `b.v1` requires `K`, which `c.v1` provides.
@@ -134,6 +135,7 @@ impl Case {
             plans: Vec::new(),
             catalogs: [(id("ns", "main"), healthy())].into(),
             unpacked: Unpacked::Done(bundle("any")),
+            refused: None,
         }
     }
 
@@ -167,6 +169,7 @@ impl Case {
             plans: &self.plans,
             catalogs: &self.catalogs,
             global: "global",
+            refused: self.refused.as_deref(),
         }
     }
 

@@ -13,14 +13,16 @@ use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::net::store::Store;
 use crate::olm::resolve::rule::ClusterVersions;
+use crate::olm::subscription::news::{About, news};
 use crate::olm::subscription::{Decision, Facts, Gate, Wanted};
+use crate::process::events::Events;
 use crate::process::turns::due;
 pub(crate) use figures::SubscriptionFigures;
 use jiff::Timestamp;
 use live::{All, Live};
 use perform::{Key, create, give_up, write_status};
 use resolving::Resolving;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -40,6 +42,16 @@ pub(crate) struct Settings {
     pub unpack_timeout: Duration,
 }
 
+/// What it works with.
+pub(crate) struct Means<'a> {
+    pub clients: &'a Clients,
+    /// Writes while the lease is held.
+    pub objects: Objects,
+    pub store: Arc<Store>,
+    pub events: Events,
+    pub figures: Arc<SubscriptionFigures>,
+}
+
 pub(crate) struct SubscriptionController {
     settings: Settings,
     objects: Objects,
@@ -51,19 +63,20 @@ pub(crate) struct SubscriptionController {
     resolving: BTreeMap<String, Resolving>,
     lanes: resolving::Lanes,
     unpacker: Unpacker,
+    events: Events,
+    figures: Arc<SubscriptionFigures>,
 }
 
 impl SubscriptionController {
-    /// `objects` writes while the lease is held. `leading` says whether it is. `outputs`: of the controller of catalogs.
+    /// `leading` says whether the lease is held. `outputs`: of the controller of catalogs.
     pub(crate) fn new(
         settings: Settings,
-        clients: &Clients,
-        objects: Objects,
+        means: Means<'_>,
         leading: watch::Receiver<bool>,
         outputs: &Outputs,
-        (store, figures): (Arc<Store>, &SubscriptionFigures),
         stop: &CancellationToken,
     ) -> SubscriptionController {
+        let Means { clients, objects, store, events, figures } = means;
         let changed = Arc::new(Notify::new());
         let live = Live::start(clients, &changed, stop);
         figures.show(live.clone());
@@ -76,8 +89,10 @@ impl SubscriptionController {
             known: outputs.known.clone(),
             writer: Writer::new(changed.clone()),
             resolving: BTreeMap::new(),
-            lanes: resolving::Lanes::new(changed.clone()),
+            lanes: resolving::Lanes::new(changed.clone(), figures.resolutions()),
             unpacker,
+            events,
+            figures,
             changed,
         }
     }
@@ -101,11 +116,14 @@ impl SubscriptionController {
     fn turn(&mut self, known: &Arc<Known>, now: Timestamp) -> Option<Instant> {
         let at = Instant::now();
         let (Some(all), Some(catalogs)) = (self.live.all(), known.catalogs.as_ref()) else { return None };
+        self.figures.on_look(&all.subscriptions);
         self.resolving.retain(|namespace, _| all.subscriptions.contains_key(namespace));
         let cluster = ClusterVersions { kubernetes: known.kubernetes.clone(), release: self.settings.version.clone() };
+        let refused = self.writer.rejections();
         let mut wanted = Vec::new();
         for namespace in all.subscriptions.keys() {
-            let facts = facts(namespace, &all, catalogs, &self.settings);
+            let refused = refused.get(&Key::NewPlan(namespace.clone()).to_string()).map(String::as_str);
+            let facts = Facts { refused, ..facts(namespace, &all, catalogs, &self.settings) };
             let gate = facts.gate();
             let resolving = self.resolving.entry(namespace.clone()).or_default();
             let found = match &gate {
@@ -124,10 +142,15 @@ impl SubscriptionController {
         let Decision { statuses, wanted: bundles, create: new, superseded } = decision;
         wanted.extend(bundles);
         let namespace = facts.namespace.to_owned();
+        let mut told = BTreeSet::new();
         for (place, status) in statuses {
             let Some(subscription) = facts.subscriptions.get(place).cloned() else { continue };
+            let mut news = news(subscription.status.as_ref(), &status);
+            // One answer is looked for in a namespace, so that it fails once.
+            news.retain(|it| it.about == About::Subscription || told.insert(it.message.clone()));
+            let events = (self.events.clone(), news);
             let key = Key::Subscription(namespace.clone(), subscription.metadata.name.clone().unwrap_or_default());
-            let write = write_status(self.objects.clone(), self.live.clone(), subscription, status);
+            let write = write_status(self.objects.clone(), self.live.clone(), subscription, status, events);
             self.writer.begin(key, at, Duration::ZERO, write);
         }
         for plan in superseded {
@@ -158,5 +181,6 @@ fn facts<'a>(
         plans: of(&all.plans, namespace),
         catalogs,
         global: &settings.global_namespace,
+        refused: None,
     }
 }

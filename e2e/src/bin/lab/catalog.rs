@@ -1,12 +1,15 @@
 //! `lab catalog`: writes a file-based catalog in the proportions of real ones, and measures what reading one costs.
 
 mod content;
+pub(crate) mod hostile;
+mod resolve;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use content::Content;
 use cvo::testing::catalog::{Index, read};
 use e2e::harness::process::memory as memory_of;
+pub(crate) use resolve::Resolved;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -22,6 +25,8 @@ pub(crate) enum Command {
     Write(WriteArgs),
     /// Measure how long a catalog takes until it can be asked, the first time and with its index on disk, and how much memory.
     Measure(MeasureArgs),
+    /// Measure how long it takes to find what is to be installed.
+    Resolve(resolve::ResolveArgs),
 }
 
 #[derive(Args, Debug)]
@@ -82,6 +87,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
         }
         Command::Measure(args) if args.restart => restart(args.keep.as_deref().unwrap_or(Path::new("."))),
         Command::Measure(args) => measure(args),
+        Command::Resolve(args) => resolve::resolve(args),
     }
 }
 

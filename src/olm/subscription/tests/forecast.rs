@@ -1,6 +1,7 @@
 //! What would be installed if the namespace were otherwise.
 
 use super::*;
+use crate::olm::resolve::answer::Outcome;
 use crate::olm::subscription::forecast::{Hypothesis, Round};
 
 fn hypothesis(case: &Case) -> Hypothesis {

@@ -216,6 +216,46 @@ fn deprecations_of_package_channel_and_bundle_are_conditions_and_one_of_all() {
     assert_eq!(any.said(condition::CHANNEL_DEPRECATED), None, "no channel is asked for");
     let none = Case::of(&["c"]);
     assert_eq!(none.said(condition::DEPRECATED), None);
+    // A content of the catalog that says nothing of the kind takes its place.
+    let told = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::RequiresApproval)).written();
+    let count = |case: &Case| {
+        let status = case.subscriptions[0].status.as_ref().unwrap();
+        status.conditions.iter().filter(|it| it.type_.ends_with("Deprecated")).count()
+    };
+    assert_eq!(count(&told), 4);
+    let blobs: Vec<Value> = blobs().into_iter().filter(|blob| blob["schema"] != "olm.deprecations").collect();
+    let content = Some(Arc::new(content(&blobs).0));
+    let catalogs = [(id("ns", "main"), Visible { content, ..healthy() })].into();
+    assert_eq!(count(&Case { catalogs, ..told }.written()), 0);
+}
+
+#[test]
+fn plan_that_the_server_does_not_take_is_told_of() {
+    let refused = Some("cannot create InstallPlan ns/install-x: exceeded quota".to_owned());
+    let case = Case { refused: refused.clone(), ..Case::of(&["a"]) };
+    let said = case.said(condition::BUNDLE_UNPACK_FAILED);
+    assert_eq!(said, Some((reason::ENSURE_INSTALL_PLAN_FAILED.to_owned(), refused.clone().unwrap())));
+    assert_eq!(case.planned(), Some(vec!["a.v2".to_owned()]), "it is tried again");
+    // It was taken after all.
+    let taken = Case { refused, ..Case::of(&["a"]).with_plan(plan(1, "a.v2", InstallPlanPhase::Installing)) };
+    assert_eq!(taken.said(condition::BUNDLE_UNPACK_FAILED), None);
+}
+
+/// Nobody but the controller writes it, and whoever does it all the same is not believed.
+#[test]
+fn status_that_somebody_else_has_written_is_made_anew() {
+    let invented = json!({"lastUpdated": "2023-01-01T00:00:00Z", "state": "Invented", "installedCSV": "z.v9", "currentCSV": "z.v9",
+        "conditions": [{"type": "ResolutionFailed", "status": "True", "reason": "Invented", "message": "no"},
+            {"type": "Own", "status": "True"}]});
+    let case = Case::of(&["a"])
+        .with_plan(plan(1, "a.v1", InstallPlanPhase::Complete))
+        .with_csv(csv("a.v1", Phase::Succeeded))
+        .change(0, |it| it.status = Some(serde_json::from_value(invented).unwrap()));
+    let expected = Case::of(&["a"])
+        .with_plan(plan(1, "a.v1", InstallPlanPhase::Complete))
+        .with_csv(csv("a.v1", Phase::Succeeded))
+        .status();
+    assert_eq!(case.status(), expected);
 }
 
 #[test]

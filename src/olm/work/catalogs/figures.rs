@@ -122,6 +122,7 @@ impl Figures {
         });
         snapshot.undecodable.extend(others);
         snapshot.planned = self.subscriptions.counts();
+        (snapshot.syncs, snapshot.resolutions) = (self.subscriptions.syncs(), self.subscriptions.durations());
         (snapshot.csvs, snapshot.upgrades) = (self.operators.csvs(), self.operators.upgrades());
         text(&snapshot)
     }

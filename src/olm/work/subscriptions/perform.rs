@@ -2,9 +2,13 @@
 
 use super::live::{Live, csv_kind, plan_kind, subscription_kind};
 use crate::cluster::{ApiError, Cause, Objects};
+use crate::olm::api::API_VERSION;
 use crate::olm::api::install_plan::InstallPlan;
 use crate::olm::api::subscription::{Subscription, SubscriptionStatus};
+use crate::olm::subscription::news::{About, News};
 use crate::olm::subscription::plan::{NewPlan, Plan};
+use crate::process::events::{Events, Notice};
+use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::json;
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +37,7 @@ pub(super) async fn write_status(
     live: Live,
     subscription: Arc<Subscription>,
     status: SubscriptionStatus,
+    (events, news): (Events, Vec<News>),
 ) -> Result<(), ApiError> {
     let mut object = (*subscription).clone();
     object.status = Some(status);
@@ -40,7 +45,35 @@ pub(super) async fn write_status(
     let [namespace, name] = [&metadata.namespace, &metadata.name].map(|it| it.clone().unwrap_or_default());
     let written = objects.replace_status(&subscription_kind(), &namespace, &name, &json!(object)).await?;
     live.subscriptions.on_answer(written);
+    for it in news {
+        let regarding = regarding(&it.about, &subscription);
+        events.publish_about(Notice::new(true, it.reason, &it.message), regarding);
+    }
     Ok(())
+}
+
+/// Events of a namespace are in it, so that those see them who may see it.
+fn regarding(about: &About, subscription: &Subscription) -> ObjectReference {
+    let metadata = &subscription.metadata;
+    let namespace = metadata.namespace.clone();
+    match about {
+        About::Namespace => ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Namespace".to_owned()),
+            name: namespace.clone(),
+            namespace,
+            ..ObjectReference::default()
+        },
+        About::Subscription => ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some("Subscription".to_owned()),
+            name: metadata.name.clone(),
+            namespace,
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+            ..ObjectReference::default()
+        },
+    }
 }
 
 /// Creates the plan, and then writes its steps. If one of its ClusterServiceVersions exists, the watch has not told of it yet, and there

@@ -1,11 +1,13 @@
 //! Looks for answers beside the turns of the controller, some namespaces at a time.
 
+use super::figures::Resolutions;
 use crate::olm::resolve::answer::Answer;
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::solve::Limits;
 use crate::olm::subscription::Inputs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
 
 /// Namespaces for which an answer is looked for at the same time.
@@ -17,11 +19,12 @@ type Found = Arc<Result<Answer, String>>;
 pub(super) struct Lanes {
     places: Arc<Semaphore>,
     changed: Arc<Notify>,
+    times: Arc<Resolutions>,
 }
 
 impl Lanes {
-    pub(super) fn new(changed: Arc<Notify>) -> Lanes {
-        Lanes { places: Arc::new(Semaphore::new(LANES)), changed }
+    pub(super) fn new(changed: Arc<Notify>, times: Arc<Resolutions>) -> Lanes {
+        Lanes { places: Arc::new(Semaphore::new(LANES)), changed, times }
     }
 }
 
@@ -57,15 +60,18 @@ impl Resolving {
             found: found.clone(),
             cancelled: limits.cancelled.clone(),
         };
-        let (places, changed) = (lanes.places.clone(), lanes.changed.clone());
+        let (places, changed, times) = (lanes.places.clone(), lanes.changed.clone(), lanes.times.clone());
         let (inputs, cluster) = (inputs.clone(), cluster.clone());
         tokio::spawn(async move {
             let _place = places.acquire().await;
             if limits.cancelled.load(Ordering::Relaxed) {
                 return;
             }
+            let begun = Instant::now();
             let answer = tokio::task::spawn_blocking(move || inputs.answer(&cluster, &limits)).await;
             let answer = answer.unwrap_or_else(|error| Err(format!("looking for an answer has ended: {error}")));
+            let succeeded = answer.as_ref().is_ok_and(Answer::is_whole);
+            times.add(succeeded, begun.elapsed());
             *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(answer));
             changed.notify_one();
         });
