@@ -86,6 +86,12 @@ pub fn process(
     started(cluster, start)
 }
 
+/// The process `PROCESS` with the rights of the release and no others. It serves no packages and no metrics.
+pub fn limited(cluster: &Cluster, catalog_ports: &RangeInclusive<u16>) -> anyhow::Result<Cvo> {
+    let (groups, address) = (&GROUPS, "127.0.0.1");
+    started(cluster, Start { name: PROCESS, groups, address, catalog_ports, pod_ip: "192.0.2.7", metrics: "" })
+}
+
 /// A process. It serves no packages.
 pub fn started(cluster: &Cluster, start: Start<'_>) -> anyhow::Result<Cvo> {
     let Start { name, groups, address, catalog_ports, pod_ip, metrics } = start;

@@ -87,6 +87,11 @@ impl Version {
 
     /// Pushes its bundle to a registry without TLS, and returns the pull spec.
     pub async fn push(&self, registry: &str) -> anyhow::Result<String> {
+        self.push_with(registry, &[]).await
+    }
+
+    /// The same with more files.
+    pub async fn push_with(&self, registry: &str, more: &[(&str, &[u8])]) -> anyhow::Result<String> {
         let csv = self.csv().to_string();
         let definition = (!self.kind.is_empty()).then(|| self.definition().to_string());
         let prefix = "operators.operatorframework.io.bundle.";
@@ -100,6 +105,7 @@ impl Version {
         if let Some(definition) = &definition {
             files.push(("manifests/crd.yaml", definition.as_bytes()));
         }
+        files.extend(more);
         let mediatype = format!("{prefix}mediatype.v1");
         let repository = self.repository();
         let digest = catalogs::push(registry, &repository, &files, &[(mediatype.as_str(), "registry+v1")]).await?;

@@ -18,6 +18,7 @@ mod polls;
 mod servers;
 mod subscriptions;
 mod templates;
+mod unpacking;
 mod wakeups;
 
 use std::ops::RangeInclusive;

@@ -13,6 +13,7 @@ mod machine;
 mod nodes;
 mod release;
 mod repair;
+mod resolve;
 mod steady;
 mod timeline;
 mod updates;
@@ -26,7 +27,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What is measured, in the order in which it is shown. Whoever measures something else adds a group.
-static GROUPS: [&Group; 5] = [&updates::FLOOR, &updates::AT_ONCE, &updates::LATE, &nodes::GROUP, &catalog::GROUP];
+static GROUPS: [&Group; 6] =
+    [&updates::FLOOR, &updates::AT_ONCE, &updates::LATE, &nodes::GROUP, &catalog::GROUP, &resolve::GROUP];
 
 /// Rows that are measured on one cluster.
 struct Group {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use e2e::harness::Cvo;
 use e2e::harness::audit::{self, Request};
-use e2e::olm::{self, GROUPS, Start, USER};
+use e2e::olm::{self, USER};
 use e2e::random::SeededRandom;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
@@ -27,15 +27,7 @@ impl World {
     }
 
     fn start_limited(&self) {
-        let start = Start {
-            name: PROCESS,
-            groups: &GROUPS,
-            address: "127.0.0.1",
-            catalog_ports: &self.catalog_ports,
-            pod_ip: "192.0.2.7",
-            metrics: "",
-        };
-        let process = olm::started(&self.cluster, start).unwrap().log_level("info,cvo=debug");
+        let process = olm::limited(&self.cluster, &self.catalog_ports).unwrap().log_level("info,cvo=debug");
         self.spawn_plans(process);
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, Phase};
 use e2e::harness::{Cluster, Options, named};
-use e2e::olm::{self, GROUPS, PROCESS, Start};
+use e2e::olm::{self, PROCESS};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
@@ -48,16 +48,8 @@ impl World {
     }
 
     fn start(&self) {
-        let start = Start {
-            name: PROCESS,
-            groups: &GROUPS,
-            address: "127.0.0.1",
-            catalog_ports: &self.ports,
-            pod_ip: "192.0.2.7",
-            metrics: "",
-        };
-        let process =
-            olm::started(&self.cluster, start).unwrap().log_level("info,cvo=debug").flag("--secure-port", "0");
+        let process = olm::limited(&self.cluster, &self.ports).unwrap();
+        let process = process.log_level("info,cvo=debug").flag("--secure-port", "0");
         self.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
     }
 

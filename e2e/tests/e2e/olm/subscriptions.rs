@@ -5,7 +5,7 @@ use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use cvo::testing::api::olm::subscription::{State, Subscription};
 use e2e::conditions::Conditions;
 use e2e::harness::{Cvo, Options, audit};
-use e2e::olm::{self, GROUPS, Start};
+use e2e::olm;
 use e2e::operators::{Version, catalog};
 use e2e::workspace;
 use futures::StreamExt;
@@ -121,7 +121,7 @@ async fn plan_is_made_for_subscriptions_and_what_they_depend_on() {
 }
 
 /// The same on a cluster with a node that kwok plays, by a process that has the rights of the release and no others.
-async fn with_rights() -> World {
+pub(super) async fn with_rights() -> World {
     let world = World::with(Options { registry: true, audit: true, kwok: true, ..Options::default() }).await;
     world.cluster.add_fake_nodes(0..1).await.unwrap();
     olm::grant(&world.cluster).await.unwrap();
@@ -131,19 +131,11 @@ async fn with_rights() -> World {
 
 impl World {
     fn start_with_rights(&self) {
-        let start = Start {
-            name: PROCESS,
-            groups: &GROUPS,
-            address: "127.0.0.1",
-            catalog_ports: &self.catalog_ports,
-            pod_ip: "192.0.2.7",
-            metrics: "",
-        };
-        let process = olm::started(&self.cluster, start).unwrap().log_level("info,cvo=debug");
+        let process = olm::limited(&self.cluster, &self.catalog_ports).unwrap().log_level("info,cvo=debug");
         self.cluster.spawn(process.flag("--secure-port", "0").launch(PROCESS).unwrap()).unwrap();
     }
 
-    async fn csv(&self, name: &str, phase: &Phase) -> ClusterServiceVersion {
+    pub(super) async fn csv(&self, name: &str, phase: &Phase) -> ClusterServiceVersion {
         let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), "shop");
         let wait = self.cluster.until(format!("{name} to be {phase:?}"), &[PROCESS]).within(LIMIT);
         wait.existing(api, name, |it| it.status.as_ref().is_some_and(|status| status.phase == *phase)).await.unwrap()
@@ -156,7 +148,7 @@ impl World {
     }
 
     /// The ClusterServiceVersions of each plan, by generation, all of which are complete.
-    async fn complete_plans(&self) -> Vec<Vec<String>> {
+    pub(super) async fn complete_plans(&self) -> Vec<Vec<String>> {
         let mut plans = self.plans().await;
         plans.sort_by_key(|plan| plan.spec.generation);
         let is_complete =

@@ -1,0 +1,275 @@
+//! The process on a control plane of its own, with a registry and a node that kwok plays.
+
+use super::floor;
+use super::worlds::text;
+use crate::bench::figures::Measured;
+use crate::bench::machine;
+use crate::catalog::hostile;
+use anyhow::{Context, ensure};
+use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
+use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
+use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
+use cvo::testing::api::olm::subscription::Subscription;
+use e2e::catalogs::push;
+use e2e::harness::{Cluster, Options, files};
+use e2e::olm::{self, PROCESS, Start};
+use e2e::operators::{Version, catalog};
+use e2e::services::monitoring::PROMETHEUS;
+use kube::api::{DynamicObject, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+pub(super) const TIMES_FLOOR: &str = "Subscription to Complete / floor";
+pub(super) const VERSION: &str = "to the head, seconds / version";
+pub(super) const BESIDE: &str = "beside hostile ones, seconds";
+
+/// For one step.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How often a plan is measured; the median counts.
+const TIMES: usize = 5;
+/// Bytes of the image of a bundle, besides its manifests.
+const PADDING: usize = 1_000_000;
+/// Versions of a channel.
+const VERSIONS: [&str; 5] = ["steps.v1", "steps.v2", "steps.v3", "steps.v4", "steps.v5"];
+/// Namespaces in which it is hard to find what is to be installed.
+const HOSTILE: usize = 4;
+
+pub(super) struct World {
+    pub cluster: Cluster,
+    /// As administrator.
+    pub client: Client,
+    catalog_ports: RangeInclusive<u16>,
+    metrics: String,
+    scraper: reqwest::Client,
+}
+
+impl World {
+    pub(super) async fn start() -> anyhow::Result<World> {
+        let options = Options { registry: true, audit: true, kwok: true, ..Options::default() };
+        let cluster = Cluster::up(options).await?;
+        olm::prepare(&cluster).await?;
+        cluster.add_fake_nodes(0..1).await?;
+        let (client, catalog_ports) = (cluster.client().await?, olm::catalog_ports(&cluster, 16)?);
+        let metrics = format!("127.0.0.1:{}", cluster.port("metrics"));
+        let identity = reqwest::Identity::from_pem(cluster.client_certificate(PROMETHEUS)?.identity().as_bytes())?;
+        let scraper = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
+        Ok(World { cluster, client, catalog_ports, metrics, scraper: scraper.identity(identity).build()? })
+    }
+
+    pub(super) fn spawn(&self, more: &[&str]) -> anyhow::Result<()> {
+        let start = Start {
+            name: PROCESS,
+            groups: &["system:masters"],
+            address: "127.0.0.1",
+            catalog_ports: &self.catalog_ports,
+            pod_ip: "192.0.2.7",
+            metrics: &self.metrics,
+        };
+        let process = olm::started(&self.cluster, start)?.flag("--secure-port", "0").args(more);
+        self.cluster.spawn(process.launch(PROCESS)?)?;
+        Ok(())
+    }
+
+    pub(super) async fn restart(&self, more: &[&str]) -> anyhow::Result<()> {
+        ensure!(self.cluster.terminate(PROCESS, LIMIT).await?, "the process does not end when it is told to");
+        self.spawn(more)
+    }
+
+    pub(super) fn log(&self) -> String {
+        files::tail(&self.cluster.log(PROCESS), 20)
+    }
+
+    /// What metrics say, by the name of the series.
+    pub(super) async fn metric(&self, name: &str) -> anyhow::Result<f64> {
+        let asked = self.scraper.get(format!("https://{}/metrics", self.metrics)).send().await?;
+        let text = asked.error_for_status()?.text().await?;
+        let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        Ok(samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+
+    /// Creates an object of a kind of operators.
+    pub(super) async fn create(&self, namespace: &str, object: Value) -> anyhow::Result<()> {
+        let (kind, name) = (object["kind"].to_string(), object["metadata"]["name"].to_string());
+        let made = floor::create(&self.client, namespace, object).await;
+        made.with_context(|| format!("cannot create {kind} {name} in {namespace}"))
+    }
+
+    /// A namespace with a group that targets it.
+    pub(super) async fn namespace(&self, name: &str) -> anyhow::Result<()> {
+        let namespaces: Api<DynamicObject> = Api::all_with(
+            self.client.clone(),
+            &kube::api::ApiResource::erase::<k8s_openapi::api::core::v1::Namespace>(&()),
+        );
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
+        let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+            "metadata": {"name": "one"}, "spec": {"targetNamespaces": [name]}});
+        self.create(name, group).await
+    }
+
+    /// Pushes a catalog, creates its CatalogSource and waits until it is served.
+    pub(super) async fn serve(&self, namespace: &str, name: &str, files: &[(&str, &[u8])]) -> anyhow::Result<()> {
+        let registry = self.cluster.registry();
+        let image = format!("catalogs/{namespace}-{name}:v1");
+        push(&registry, &image, files, &[]).await?;
+        let spec = json!({"sourceType": "grpc", "image": format!("{registry}/{image}")});
+        olm::create(&self.client, namespace, name, spec).await?;
+        self.served(namespace, name).await
+    }
+
+    async fn served(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
+        let sources: Api<CatalogSource> = Api::namespaced(self.client.clone(), namespace);
+        let wait = self.cluster.until(format!("catalog {name} to be READY"), &[PROCESS]).within(LIMIT);
+        let is_ready = |source: &CatalogSource| {
+            let connection = source.status.as_ref().and_then(|status| status.connection_state.as_ref());
+            connection.is_some_and(|connection| connection.last_observed_state == Connection::Ready)
+        };
+        wait.existing(sources, name, is_ready).await?;
+        Ok(())
+    }
+
+    pub(super) async fn subscribe(&self, namespace: &str, package: &str, more: &[(&str, &str)]) -> anyhow::Result<()> {
+        let mut spec = json!({"name": package, "source": "main", "sourceNamespace": namespace});
+        for (key, value) in more {
+            spec[*key] = json!(value);
+        }
+        let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": package}, "spec": spec});
+        self.create(namespace, object).await
+    }
+
+    pub(super) async fn subscription(
+        &self,
+        what: &str,
+        (namespace, name): (&str, &str),
+        ok: impl FnMut(&Subscription) -> bool,
+    ) -> anyhow::Result<Subscription> {
+        let api: Api<Subscription> = Api::namespaced(self.client.clone(), namespace);
+        Ok(self.cluster.until(what, &[PROCESS]).within(LIMIT).existing(api, name, ok).await?)
+    }
+
+    /// From the Subscription to the plan that is complete, against a loop that does just that.
+    pub(super) async fn plans(&self, measured: &mut Measured) -> anyhow::Result<()> {
+        let registry = self.cluster.registry();
+        let padding = padding();
+        let version = |package: &'static str| Version { kind: "Widget", ..Version::new(package) };
+        let [ours, bare] = [
+            ["ours-a.v1", "ours-b.v1", "ours-c.v1", "ours-d.v1", "ours-e.v1"],
+            ["bare-a.v1", "bare-b.v1", "bare-c.v1", "bare-d.v1", "bare-e.v1"],
+        ]
+        .map(|names| names.map(version));
+        let mut offered = Vec::new();
+        for version in ours.iter().chain(&bare) {
+            offered.push((version.clone(), version.push_with(&registry, &[("tests/data", &padding)]).await?));
+        }
+        let text = catalog(&offered);
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for (ours, bare) in ours.iter().zip(&bare) {
+            let name = ours.package();
+            self.namespace(name).await?;
+            self.namespace(bare.package()).await?;
+            self.serve(name, "main", &[("configs/catalog.json", text.as_bytes())]).await?;
+            machine::quiet().await;
+            without.push(floor::measure(&self.client, &registry, bare, bare.package()).await?);
+            with.push(self.plan(name).await?);
+        }
+        let (with, without) = (median(with), median(without));
+        measured.add("Subscription to Complete, seconds", with);
+        measured.add("floor of it, seconds", without);
+        measured.add(TIMES_FLOOR, with / without);
+        ensure!(TIMES == ours.len(), "it is measured so often");
+        Ok(())
+    }
+
+    async fn plan(&self, name: &str) -> anyhow::Result<f64> {
+        let plans: Api<InstallPlan> = Api::namespaced(self.client.clone(), name);
+        let changes = e2e::until::changes(plans, kube::runtime::watcher::Config::default());
+        let complete = |plan: &InstallPlan| {
+            let phase = plan.status.as_ref().map(|status| &status.phase);
+            (phase == Some(&InstallPlanPhase::Complete)).then_some(())
+        };
+        let wait = self.cluster.until("the plan to be complete", &[PROCESS]).within(LIMIT);
+        let begun = Instant::now();
+        let (created, done) = tokio::join!(self.subscribe(name, name, &[]), wait.event(changes, complete));
+        created?;
+        done?;
+        Ok(begun.elapsed().as_secs_f64())
+    }
+
+    /// From the Subscription to the head, by way of each version.
+    pub(super) async fn versions(&self, measured: &mut Measured) -> anyhow::Result<()> {
+        let (registry, namespace) = (self.cluster.registry(), "steps");
+        let mut offered = Vec::new();
+        let mut before = "";
+        for name in VERSIONS {
+            let version = Version { kind: "Step", replaces: before, ..Version::new(name) };
+            offered.push((version.clone(), version.push(&registry).await?));
+            before = name;
+        }
+        self.namespace(namespace).await?;
+        self.serve(namespace, "main", &[("configs/catalog.json", catalog(&offered).as_bytes())]).await?;
+        machine::quiet().await;
+        let csvs: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), namespace);
+        let wait = self.cluster.until("the head to run", &[PROCESS]).within(LIMIT);
+        let begun = Instant::now();
+        self.subscribe(namespace, namespace, &[("startingCSV", "steps.v1")]).await?;
+        let runs = |it: &ClusterServiceVersion| it.status.as_ref().is_some_and(|it| it.phase == Phase::Succeeded);
+        wait.existing(csvs, before, runs).await?;
+        measured.add(VERSION, begun.elapsed().as_secs_f64() / VERSIONS.len() as f64);
+        let plans: Api<InstallPlan> = Api::namespaced(self.client.clone(), namespace);
+        let plans = plans.list(&Default::default()).await?.items.len();
+        ensure!(plans == VERSIONS.len(), "{plans} plans for {} versions", VERSIONS.len());
+        Ok(())
+    }
+
+    /// How long another namespace waits for its answer while it is hard to find some.
+    pub(super) async fn beside(&self, measured: &mut Measured) -> anyhow::Result<()> {
+        let worlds = [hostile::pigeonhole(12), hostile::rivals(300), hostile::rules(500), hostile::pigeonhole(12)];
+        for (number, blobs) in worlds.iter().enumerate().take(HOSTILE) {
+            let namespace = format!("hostile-{number}");
+            self.namespace(&namespace).await?;
+            self.serve(&namespace, "main", &[("configs/catalog.json", text(blobs).as_bytes())]).await?;
+        }
+        let other = "beside";
+        self.namespace(other).await?;
+        self.serve(other, "main", &[("configs/catalog.json", text(&hostile::rivals(1)).as_bytes())]).await?;
+        machine::quiet().await;
+        for (number, blobs) in worlds.iter().enumerate() {
+            let packages = blobs.iter().filter(|blob| blob["schema"] == "olm.package");
+            let wanted = |name: &&str| *name == hostile::WANTED || name.starts_with(hostile::PIGEON);
+            for package in packages.filter_map(|blob| blob["name"].as_str()).filter(wanted) {
+                self.subscribe(&format!("hostile-{number}"), package, &[]).await?;
+            }
+        }
+        let begun = Instant::now();
+        self.subscribe(other, hostile::WANTED, &[]).await?;
+        let failed = |it: &Subscription| has(it, "ResolutionFailed");
+        self.subscription("the answer of another namespace", (other, hostile::WANTED), failed).await?;
+        measured.add(BESIDE, begun.elapsed().as_secs_f64());
+        for (number, package) in [(0, format!("{}-0", hostile::PIGEON)), (1, hostile::WANTED.to_owned())] {
+            self.subscription("a hostile answer", (&format!("hostile-{number}"), &package), failed).await?;
+        }
+        measured.add("hostile ones answered, seconds", begun.elapsed().as_secs_f64());
+        Ok(())
+    }
+}
+
+/// Whether it says that this is so.
+pub(super) fn has(subscription: &Subscription, condition: &str) -> bool {
+    let status = json!(subscription.status);
+    let all = status["conditions"].as_array().cloned().unwrap_or_default();
+    all.iter().any(|it| it["type"] == condition && it["status"] == "True")
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// Bytes that do not become fewer when they are compressed.
+fn padding() -> Vec<u8> {
+    let random = e2e::random::SeededRandom::new(1, 2, 3);
+    (0..PADDING / 8).flat_map(|_| random.next().to_le_bytes()).collect()
+}

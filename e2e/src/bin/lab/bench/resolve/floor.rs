@@ -1,0 +1,72 @@
+//! The floor of a plan: a bare loop that pulls the image of the bundle, creates its objects and waits until the kind is served.
+
+use anyhow::Context;
+use e2e::conditions::Conditions;
+use e2e::operators::Version;
+use e2e::until::until;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Seconds for the bundle of this version, in a namespace in which nothing is.
+pub(super) async fn measure(
+    client: &Client,
+    registry: &str,
+    version: &Version,
+    namespace: &str,
+) -> anyhow::Result<f64> {
+    let begun = Instant::now();
+    pull(registry, version).await?;
+    let definition: CustomResourceDefinition = serde_json::from_value(version.definition())?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = definition.metadata.name.clone().context("a definition without a name")?;
+    definitions.create(&PostParams::default(), &definition).await?;
+    let wait = until("the kind to be served", LIMIT);
+    wait.existing(definitions, &name, |it| it.has("Established=True")).await?;
+    for object in [version.csv()].into_iter().chain(account(version.package())) {
+        create(client, namespace, object).await?;
+    }
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+async fn pull(registry: &str, version: &Version) -> anyhow::Result<()> {
+    let repository = version.repository();
+    let (name, tag) = repository.rsplit_once(':').context("an image without a tag")?;
+    let http = reqwest::Client::new();
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let asked = http.get(format!("http://{registry}/v2/{name}/manifests/{tag}")).header("accept", kind);
+    let manifest: Value = serde_json::from_slice(&asked.send().await?.error_for_status()?.bytes().await?)?;
+    let blobs = manifest["layers"].as_array().into_iter().flatten().chain([&manifest["config"]]);
+    for digest in blobs.filter_map(|blob| blob["digest"].as_str()) {
+        let blob = http.get(format!("http://{registry}/v2/{name}/blobs/{digest}")).send().await?;
+        blob.error_for_status()?.bytes().await?;
+    }
+    Ok(())
+}
+
+/// The account of an operator and its rights.
+fn account(name: &str) -> [Value; 3] {
+    let rbac = "rbac.authorization.k8s.io";
+    [
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name}]}),
+    ]
+}
+
+pub(super) async fn create(client: &Client, namespace: &str, object: Value) -> anyhow::Result<()> {
+    let object: DynamicObject = serde_json::from_value(object)?;
+    let types = object.types.clone().context("an object without a kind")?;
+    let (group, version) = types.api_version.rsplit_once('/').unwrap_or(("", &types.api_version));
+    let kind = kube::api::GroupVersionKind::gvk(group, version, &types.kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
+    api.create(&PostParams::default(), &object).await?;
+    Ok(())
+}
