@@ -9,6 +9,7 @@ pub mod images;
 pub mod install;
 pub mod nodes;
 pub mod operators;
+pub mod packages;
 pub mod releases;
 mod restarts;
 

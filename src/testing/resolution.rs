@@ -68,9 +68,9 @@ impl Namespace {
         content.index.packages().map(package).collect()
     }
 
-    /// Subscribes to a package, in any of its channels.
-    pub fn subscribe(&mut self, catalog: &str, package: &str) {
-        self.hypothesis.subscribe(&(NAMESPACE.to_owned(), catalog.to_owned()), package, "");
+    /// Subscribes to a package. `channel`: empty for any.
+    pub fn subscribe(&mut self, catalog: &str, package: &str, channel: &str) {
+        self.hypothesis.subscribe(&(NAMESPACE.to_owned(), catalog.to_owned()), package, channel);
     }
 
     pub fn answer(&self) -> Verdict {

@@ -10,16 +10,21 @@ use serde_json::json;
 use super::{
     Platform, Release,
     component::{Component, change},
+    packages::{self, Offer},
 };
 use crate::catalogs::{catalog, push};
 use crate::conditions::Conditions;
 use crate::harness::{Cluster, files};
 use crate::olm::PACKAGES;
 
-/// Name of the default catalog, and of its only package.
+/// Name of the default catalog, and of a package in it that nobody installs.
 pub const CATALOG: &str = "sample-operators";
-/// What it offers in each release.
-const OFFERED: [(&str, &[&str]); 3] = [("1.0.0", &["0.9.0"]), ("1.0.1", &["0.9.0"]), ("1.1.0", &["0.9.0", "1.0.0"])];
+/// The versions of that package in each release, and what can be installed besides.
+const OFFERED: [(&str, &[&str], &[Offer]); 3] = [
+    ("1.0.0", &["0.9.0"], &[("library", &["1.0.0"])]),
+    ("1.0.1", &["0.9.0"], &[("library", &["1.0.0"])]),
+    ("1.1.0", &["0.9.0", "1.0.0"], &[("library", &["1.0.0", "1.1.0", "2.0.0"]), ("ink", &["1.0.0"])]),
+];
 
 /// The component. Its default catalog is that of the release.
 pub const COMPONENT: Component = Component {
@@ -40,8 +45,11 @@ pub const COMPONENT: Component = Component {
 /// Pushes the default catalog of each release, and has the cluster trust the registry as pods reach it.
 pub async fn prepare(platform: &Platform) -> anyhow::Result<()> {
     let cluster = &platform.cluster;
-    for (release, versions) in OFFERED {
-        let (text, image) = (catalog(CATALOG, versions), format!("catalogs/sample:v{release}"));
+    for (release, versions, offers) in OFFERED {
+        let more = packages::catalog(platform, offers).await?;
+        let more = more.into_iter().map(|blob| format!("\n{blob}"));
+        let (text, image) =
+            (catalog(CATALOG, versions) + &more.collect::<String>(), format!("catalogs/sample:v{release}"));
         push(&cluster.registry(), &image, &[("configs/catalog.json", text.as_bytes())], &[]).await?;
     }
     trust(cluster).await

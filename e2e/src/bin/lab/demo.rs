@@ -8,12 +8,16 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use futures::StreamExt;
+use kube::Api;
+use serde_json::json;
 
 use super::interrupt::interrupted;
-use cvo::testing::api::{machine_config::MachineConfigPool, olm::GLOBAL_CATALOG_NAMESPACE};
+use cvo::testing::api::machine_config::MachineConfigPool;
+use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
+use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use e2e::{
     conditions::Conditions,
-    harness::{Cluster, Options, Programs, Running},
+    harness::{Cluster, Options, Programs, Running, files},
     platform::{
         Platform, Release,
         follow::{self, Change},
@@ -86,6 +90,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     let mut follower = Follower::start(platform)?;
     follower.watch(platform, &first).await?;
     operators(platform, &first).await?;
+    subscribe(platform).await?;
     for update in updates {
         let version = &update.version;
         let what = format!("{version} to be offered by the update service");
@@ -101,6 +106,8 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
         follower.watch(platform, &update).await?;
         operators(platform, &update).await?;
     }
+
+    followed(platform).await?;
 
     let what = "the nodes to have the configuration of the last release";
     let updated = |pool: &MachineConfigPool| pool.has("Updated=True");
@@ -129,6 +136,51 @@ async fn operators(platform: &Platform, release: &Release) -> anyhow::Result<()>
     print!("{}", platform.cluster.kubectl(["get", "catalogsources", "-n", namespace, columns]).await?);
     let columns = "-o=custom-columns=PACKAGE:.metadata.name,CHANNEL:.status.channels[*].name,OFFERS:.status.channels[*].currentCSV";
     print!("{}", platform.cluster.kubectl(["get", "packagemanifests", "-n", namespace, columns]).await?);
+    Ok(())
+}
+
+/// Where the operator of the demo is installed.
+const READING: &str = "reading";
+
+/// Installs an operator of the default catalog.
+async fn subscribe(platform: &Platform) -> anyhow::Result<()> {
+    let cluster = &platform.cluster;
+    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": READING, "namespace": READING}, "spec": {"targetNamespaces": [READING]}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": READING}});
+    let file = cluster.dir().join("reading.json");
+    let both = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, group]});
+    files::write_json(&file, &both)?;
+    cluster.kubectl(["apply", "-f", &file.display().to_string()]).await?;
+    let package = format!("{}/library:stable", operators::CATALOG);
+    let arguments = ["olm", "subscribe", &package, "-n", READING, "--catalog-namespace", GLOBAL_CATALOG_NAMESPACE];
+    step(&format!("cvo {}: an operator of that catalog is installed", arguments.join(" ")));
+    print!("{}", cluster.cvo(arguments).run().await?.stdout);
+    until_runs(platform, "library.v1.0.0").await?;
+    list(platform).await
+}
+
+/// The release has moved the catalog, and the operator has followed it.
+async fn followed(platform: &Platform) -> anyhow::Result<()> {
+    until_runs(platform, "library.v2.0.0").await?;
+    step("The catalog of 1.1.0 has newer versions of the operator, which has followed it, one version at a time");
+    let columns = "-o=custom-columns=PLAN:.metadata.name,GENERATION:.spec.generation,PHASE:.status.phase,INSTALLS:.spec.clusterServiceVersionNames[*]";
+    let plans = ["get", "installplans", "-n", READING, "--sort-by=.spec.generation", columns];
+    print!("{}", platform.cluster.kubectl(plans).await?);
+    list(platform).await
+}
+
+async fn until_runs(platform: &Platform, name: &str) -> anyhow::Result<()> {
+    let csvs: Api<ClusterServiceVersion> = Api::namespaced(platform.cluster.client().await?, READING);
+    let runs = |it: &ClusterServiceVersion| it.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded);
+    platform.cluster.until(format!("{name} to run"), &[]).within(LIMIT).existing(csvs, name, runs).await?;
+    Ok(())
+}
+
+async fn list(platform: &Platform) -> anyhow::Result<()> {
+    let arguments = ["olm", "list", "-n", READING];
+    step(&format!("cvo {}", arguments.join(" ")));
+    print!("{}", platform.cluster.cvo(arguments).run().await?.stdout);
     Ok(())
 }
 

@@ -11,6 +11,9 @@ use std::path::PathBuf;
 use std::process;
 use std::time::Instant;
 
+/// Of the packages that `lab catalog write` writes.
+const DEFAULT_CHANNEL: &str = "stable";
+
 #[derive(Args, Debug)]
 pub(crate) struct ResolveArgs {
     /// Folders of catalogs.
@@ -78,8 +81,8 @@ fn measured(args: &ResolveArgs, temporary: &std::path::Path) -> anyhow::Result<(
         fs::create_dir_all(&data).with_context(|| data.display().to_string())?;
         namespace.offer(&number.to_string(), dir, &data).map_err(anyhow::Error::msg)?;
     }
-    for package in chosen(args, &namespace)? {
-        namespace.subscribe("0", &package);
+    for (package, channel) in chosen(args, &namespace)? {
+        namespace.subscribe("0", &package, channel);
     }
     let own = i32::try_from(process::id())?;
     // What is the most from now on is the peak.
@@ -110,15 +113,18 @@ fn measured(args: &ResolveArgs, temporary: &std::path::Path) -> anyhow::Result<(
     Ok((resolved, last))
 }
 
-fn chosen(args: &ResolveArgs, namespace: &Namespace) -> anyhow::Result<Vec<String>> {
+/// Packages and channels.
+fn chosen(args: &ResolveArgs, namespace: &Namespace) -> anyhow::Result<Vec<(String, &'static str)>> {
     let all = namespace.packages("0");
-    let mut chosen = args.package.clone();
+    let mut chosen: Vec<(String, &str)> = args.package.iter().map(|name| (name.clone(), "")).collect();
     if let Some(prefix) = &args.prefix {
-        chosen.extend(all.iter().map(|(name, _)| name).filter(|name| name.starts_with(prefix)).cloned());
+        chosen.extend(all.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(name, _)| (name.clone(), "")));
     }
     let half = args.subscriptions / 2;
     for (depends, number) in [(true, half), (false, args.subscriptions - half)] {
-        let these: Vec<String> = all.iter().filter(|it| it.1 == depends).map(|it| it.0.clone()).take(number).collect();
+        // Other channels may have heads that depend on nothing.
+        let these = all.iter().filter(|it| it.1 == depends).map(|it| (it.0.clone(), DEFAULT_CHANNEL)).take(number);
+        let these: Vec<(String, &str)> = these.collect();
         ensure!(these.len() == number, "only {} packages of the catalog have depends={depends}", these.len());
         chosen.extend(these);
     }

@@ -6,6 +6,7 @@ use crate::bench::figures::Measured;
 use crate::bench::machine;
 use crate::catalog::hostile;
 use anyhow::{Context, ensure};
+use cvo::testing::api::ConditionStatus;
 use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
@@ -18,6 +19,7 @@ use e2e::services::monitoring::PROMETHEUS;
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -91,9 +93,10 @@ impl World {
 
     /// Creates an object of a kind of operators.
     pub(super) async fn create(&self, namespace: &str, object: Value) -> anyhow::Result<()> {
-        let (kind, name) = (object["kind"].to_string(), object["metadata"]["name"].to_string());
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let what = format!("{} {} in {namespace}", text("/kind"), text("/metadata/name"));
         let made = floor::create(&self.client, namespace, object).await;
-        made.with_context(|| format!("cannot create {kind} {name} in {namespace}"))
+        made.with_context(|| format!("cannot create {what}"))
     }
 
     /// A namespace with a group that targets it.
@@ -131,10 +134,8 @@ impl World {
     }
 
     pub(super) async fn subscribe(&self, namespace: &str, package: &str, more: &[(&str, &str)]) -> anyhow::Result<()> {
-        let mut spec = json!({"name": package, "source": "main", "sourceNamespace": namespace});
-        for (key, value) in more {
-            spec[*key] = json!(value);
-        }
+        let all = [("name", package), ("source", "main"), ("sourceNamespace", namespace)];
+        let spec: BTreeMap<&str, &str> = all.iter().chain(more).copied().collect();
         let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
             "metadata": {"name": package}, "spec": spec});
         self.create(namespace, object).await
@@ -237,10 +238,11 @@ impl World {
         self.serve(other, "main", &[("configs/catalog.json", text(&hostile::rivals(1)).as_bytes())]).await?;
         machine::quiet().await;
         for (number, blobs) in worlds.iter().enumerate() {
-            let packages = blobs.iter().filter(|blob| blob["schema"] == "olm.package");
-            let wanted = |name: &&str| *name == hostile::WANTED || name.starts_with(hostile::PIGEON);
-            for package in packages.filter_map(|blob| blob["name"].as_str()).filter(wanted) {
-                self.subscribe(&format!("hostile-{number}"), package, &[]).await?;
+            let text = |blob: &Value, key: &str| blob.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let packages = blobs.iter().filter(|blob| text(blob, "schema") == "olm.package");
+            let wanted = |name: &String| name == hostile::WANTED || name.starts_with(hostile::PIGEON);
+            for package in packages.map(|blob| text(blob, "name")).filter(wanted) {
+                self.subscribe(&format!("hostile-{number}"), &package, &[]).await?;
             }
         }
         let begun = Instant::now();
@@ -258,9 +260,8 @@ impl World {
 
 /// Whether it says that this is so.
 pub(super) fn has(subscription: &Subscription, condition: &str) -> bool {
-    let status = json!(subscription.status);
-    let all = status["conditions"].as_array().cloned().unwrap_or_default();
-    all.iter().any(|it| it["type"] == condition && it["status"] == "True")
+    let all = subscription.status.iter().flat_map(|status| &status.conditions);
+    all.filter(|it| it.type_ == condition).any(|it| it.status == ConditionStatus::True)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -40,8 +40,9 @@ async fn pull(registry: &str, version: &Version) -> anyhow::Result<()> {
     let kind = "application/vnd.oci.image.manifest.v1+json";
     let asked = http.get(format!("http://{registry}/v2/{name}/manifests/{tag}")).header("accept", kind);
     let manifest: Value = serde_json::from_slice(&asked.send().await?.error_for_status()?.bytes().await?)?;
-    let blobs = manifest["layers"].as_array().into_iter().flatten().chain([&manifest["config"]]);
-    for digest in blobs.filter_map(|blob| blob["digest"].as_str()) {
+    let layers = manifest.get("layers").and_then(Value::as_array).into_iter().flatten();
+    let blobs = layers.chain(manifest.get("config"));
+    for digest in blobs.filter_map(|blob| blob.get("digest")?.as_str()) {
         let blob = http.get(format!("http://{registry}/v2/{name}/blobs/{digest}")).send().await?;
         blob.error_for_status()?.bytes().await?;
     }
