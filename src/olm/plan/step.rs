@@ -1,11 +1,13 @@
 //! One step of a plan: the object that it stands for, and what is written of it.
 
 use super::definition;
+use super::reference::{Found, Reference};
 use crate::merge::{self, Manager, MergeError, Outcome};
 use crate::olm::api::MANAGER;
 use crate::olm::api::install_plan::{InstallPlan, Step};
 use crate::olm::api::keys::{annotation, label};
 use crate::olm::bundle::CSV;
+use crate::olm::names::label_value;
 use crate::olm::steps::{self, BUNDLE_SECRET, SUBSCRIPTION};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -27,10 +29,12 @@ pub(crate) enum StepError {
     #[error("its manifest is not the JSON of an object: {0}")]
     Json(String),
     #[error(
-        "its manifest is a reference to ConfigMap {0}, and contents that plans refer to are not supported yet; the plan of a \
-         catalog that is served by this process has the objects themselves"
+        "its manifest is a reference to ConfigMap {0}, which another program has made for itself; delete the plan, so that one is \
+         made that has the objects or says which bundle they are in"
     )]
     Reference(String),
+    #[error("its manifest is in bundle {bundle}: {cause}")]
+    Content { bundle: String, cause: String },
     #[error("its manifest is a {found}, and the step says {expected}")]
     Other { found: String, expected: String },
     #[error("its manifest has neither name nor generateName")]
@@ -92,8 +96,8 @@ impl Item {
     }
 }
 
-/// The object of a step. Where a manifest is a reference to its content, that content would be found here.
-pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step) -> Result<Item, StepError> {
+/// The object of a step. `found`: the content that manifests refer to.
+pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found) -> Result<Item, StepError> {
     let resource = &step.resource;
     let of_kind = (resource.group.as_str(), resource.kind.as_str());
     let is_bundle_secret = of_kind == ("", BUNDLE_SECRET);
@@ -122,7 +126,7 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step) -> Result<Item
     if action == Action::Copy {
         return Ok(item);
     }
-    item.object = serde_json::from_str(&resource.manifest).map_err(|error| StepError::Json(error.to_string()))?;
+    item.object = object_of(&resource.manifest, found)?;
     let text = |pointer: &str| item.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     if item.object.get("metadata").is_none() && text("/kind") == "ConfigMap" {
         return Err(StepError::Reference(format!("{}/{}", text("/namespace"), text("/name"))));
@@ -144,6 +148,18 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step) -> Result<Item
     }
     (item.name, item.api_version) = (name, api_version);
     Ok(item)
+}
+
+/// The manifest itself, or what it refers to.
+fn object_of(manifest: &str, found: &Found) -> Result<Value, StepError> {
+    let text = match Reference::of(manifest) {
+        None => manifest,
+        Some(reference) => found.manifest(&reference).map_err(|cause| {
+            let bundle = if reference.image.is_empty() { reference.name.clone() } else { reference.image.clone() };
+            StepError::Content { bundle, cause }
+        })?,
+    };
+    serde_json::from_str(text).map_err(|error| StepError::Json(error.to_string()))
 }
 
 fn suffix(plan: &InstallPlan, place: usize) -> String {
@@ -187,7 +203,7 @@ pub(crate) fn desired(item: &Item, context: Context<'_>) -> Value {
             metadata.insert("ownerReferences".to_owned(), json!([owner]));
         }
         Some(_) => {
-            put(&mut metadata, "labels", label::OWNER, &item.resolving);
+            put(&mut metadata, "labels", label::OWNER, &label_value(&item.resolving));
             put(&mut metadata, "labels", label::OWNER_NAMESPACE, context.namespace);
             put(&mut metadata, "labels", label::OWNER_KIND, CSV.1);
         }
