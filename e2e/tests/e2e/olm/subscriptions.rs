@@ -130,7 +130,7 @@ async fn with_rights() -> World {
 }
 
 impl World {
-    fn start_with_rights(&self) {
+    pub(super) fn start_with_rights(&self) {
         let start = Start {
             name: PROCESS,
             groups: &GROUPS,
