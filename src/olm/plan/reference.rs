@@ -100,6 +100,29 @@ pub(crate) fn refer(parts: &mut [Part<'_>], limit: usize) -> bool {
     !is_within
 }
 
+/// What another program refers to in the steps of a bundle: a ConfigMap that it has unpacked the bundle into. All steps say the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Unpacked {
+    kind: String,
+    pub name: String,
+    pub namespace: String,
+    pub catalog_source_name: String,
+    pub catalog_source_namespace: String,
+    /// Of its ClusterServiceVersion.
+    #[serde(default)]
+    pub replaces: String,
+    #[serde(default)]
+    pub properties: String,
+}
+
+impl Unpacked {
+    /// If the text is one. Properties of a bundle may be long.
+    pub(crate) fn of(manifest: &str) -> Option<Unpacked> {
+        serde_json::from_str(manifest).ok().filter(|it: &Unpacked| it.kind == "ConfigMap")
+    }
+}
+
 /// Bytes of a text in JSON.
 fn length(text: &str) -> usize {
     text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\' | b'\n' | b'\t')).count()
@@ -111,6 +134,8 @@ pub(crate) struct Found {
     /// By their hash.
     manifests: BTreeMap<String, String>,
     failures: BTreeMap<Reference, String>,
+    /// Manifests of ConfigMaps by the kind and the name that steps have, or why there are none.
+    unpacked: BTreeMap<Unpacked, Result<BTreeMap<(String, String), String>, String>>,
 }
 
 impl Found {
@@ -139,6 +164,32 @@ impl Found {
                 let hashed = steps.into_iter().map(|step| (hash(&step.resource.manifest), step.resource.manifest));
                 self.manifests.extend(hashed.filter(|(hash, _)| wanted.contains(hash.as_str())));
             }
+        }
+    }
+
+    /// Keeps what a ConfigMap has. `bundle`: read from it, or why it cannot be.
+    pub(crate) fn add_unpacked(&mut self, reference: Unpacked, namespace: &str, bundle: Result<Bundle, String>) {
+        let steps = bundle.and_then(|bundle| {
+            let chosen = Chosen {
+                bundle: &bundle,
+                namespace,
+                replaces: &reference.replaces,
+                catalog: (&reference.catalog_source_namespace, &reference.catalog_source_name),
+                properties: &properties(&reference.properties).unwrap_or_default(),
+            };
+            steps::of_bundle(&chosen).map_err(|error| error.to_string())
+        });
+        let named = |step: Step| ((step.resource.kind, step.resource.name), step.resource.manifest);
+        self.unpacked.insert(reference, steps.map(|steps| steps.into_iter().map(named).collect()));
+    }
+
+    /// The manifest of a step of this kind and name.
+    pub(crate) fn unpacked(&self, reference: &Unpacked, kind: &str, name: &str) -> Result<&str, String> {
+        let id = (kind.to_owned(), name.to_owned());
+        match self.unpacked.get(reference) {
+            Some(Err(cause)) => Err(cause.clone()),
+            Some(Ok(manifests)) if manifests.contains_key(&id) => Ok(manifests.get(&id).map_or("", String::as_str)),
+            Some(Ok(_)) | None => Err(format!("it has no {kind} {name}; delete the plan, so that another one is made")),
         }
     }
 

@@ -1,10 +1,10 @@
 //! One step of a plan: the object that it stands for, and what is written of it.
 
 use super::definition;
-use super::reference::{Found, Reference};
+use super::reference::{Found, Reference, Unpacked};
 use crate::merge::{self, Manager, MergeError, Outcome};
 use crate::olm::api::MANAGER;
-use crate::olm::api::install_plan::{InstallPlan, Step};
+use crate::olm::api::install_plan::{InstallPlan, Step, StepResource};
 use crate::olm::api::keys::{annotation, label};
 use crate::olm::bundle::CSV;
 use crate::olm::names::label_value;
@@ -28,13 +28,8 @@ pub(crate) enum StepError {
     Unsupported(String),
     #[error("its manifest is not the JSON of an object: {0}")]
     Json(String),
-    #[error(
-        "its manifest is a reference to ConfigMap {0}, which another program has made for itself; delete the plan, so that one is \
-         made that has the objects or says which bundle they are in"
-    )]
-    Reference(String),
-    #[error("its manifest is in bundle {bundle}: {cause}")]
-    Content { bundle: String, cause: String },
+    #[error("its manifest is in {place}: {cause}")]
+    Content { place: String, cause: String },
     #[error("its manifest is a {found}, and the step says {expected}")]
     Other { found: String, expected: String },
     #[error("its manifest has neither name nor generateName")]
@@ -126,11 +121,8 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found)
     if action == Action::Copy {
         return Ok(item);
     }
-    item.object = object_of(&resource.manifest, found)?;
+    item.object = object_of(resource, found)?;
     let text = |pointer: &str| item.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    if item.object.get("metadata").is_none() && text("/kind") == "ConfigMap" {
-        return Err(StepError::Reference(format!("{}/{}", text("/namespace"), text("/name"))));
-    }
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     if (group, kind.as_str()) != object {
@@ -151,13 +143,18 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found)
 }
 
 /// The manifest itself, or what it refers to.
-fn object_of(manifest: &str, found: &Found) -> Result<Value, StepError> {
-    let text = match Reference::of(manifest) {
-        None => manifest,
-        Some(reference) => found.manifest(&reference).map_err(|cause| {
-            let bundle = if reference.image.is_empty() { reference.name.clone() } else { reference.image.clone() };
-            StepError::Content { bundle, cause }
-        })?,
+fn object_of(resource: &StepResource, found: &Found) -> Result<Value, StepError> {
+    let manifest = resource.manifest.as_str();
+    let text = if let Some(reference) = Reference::of(manifest) {
+        let bundle = if reference.image.is_empty() { &reference.name } else { &reference.image };
+        let place = format!("bundle {bundle}");
+        found.manifest(&reference).map_err(|cause| StepError::Content { place, cause })?
+    } else if let Some(unpacked) = Unpacked::of(manifest) {
+        let place = format!("ConfigMap {}/{}", unpacked.namespace, unpacked.name);
+        let read = found.unpacked(&unpacked, &resource.kind, &resource.name);
+        read.map_err(|cause| StepError::Content { place, cause })?
+    } else {
+        manifest
     };
     serde_json::from_str(text).map_err(|error| StepError::Json(error.to_string()))
 }

@@ -116,3 +116,58 @@ fn text_is_a_reference_by_its_kind() {
         assert_eq!(Reference::of(text), None, "{text}");
     }
 }
+
+/// As another program writes it: each file compressed and in Base64, which JSON has in Base64 once more.
+fn unpacked(files: &[(&str, String)]) -> Value {
+    let packed = |text: &str| {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut writer, text.as_bytes()).unwrap();
+        let engine = base64::engine::general_purpose::STANDARD;
+        let once = base64::Engine::encode(&engine, writer.finish().unwrap());
+        base64::Engine::encode(&engine, once)
+    };
+    let data: serde_json::Map<String, Value> =
+        files.iter().map(|(name, text)| ((*name).to_owned(), json!(packed(text)))).collect();
+    json!({"metadata": {"annotations": {"olm.contentEncoding": "gzip+base64"}}, "binaryData": data})
+}
+
+#[test]
+fn what_another_program_has_unpacked_is_read_from_its_config_map() {
+    let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"},
+        "spec": {"install": {"strategy": "deployment", "spec": {"deployments": []}}}});
+    let files = [("csv.yaml", csv.to_string()), ("secret.yaml", object("Secret", "s").to_string())];
+    let text = json!({"kind": "ConfigMap", "name": "0123", "namespace": "olm", "catalogSourceName": "main",
+        "catalogSourceNamespace": "olm", "replaces": "a.v0", "properties": steps::properties_annotation(&owned())})
+    .to_string();
+    let reference = Unpacked::of(&text).unwrap();
+    let step = |group: &str, kind: &str, name: &str| -> Step {
+        serde_json::from_value(
+            json!({"resolving": "a.v1", "status": "Unknown", "resource": {"group": group, "version": "v1",
+            "kind": kind, "name": name, "manifest": text, "sourceName": "", "sourceNamespace": ""}}),
+        )
+        .unwrap()
+    };
+    let read = |found: &Found, step: &Step| step::read(&plan(), 0, step, found).map(|item| item.object);
+    let mut found = Found::default();
+    found.add_unpacked(reference.clone(), "shop", read::unpacked(&unpacked(&files)));
+    let of_csv = read(&found, &step("operators.coreos.com", "ClusterServiceVersion", "a.v1")).unwrap();
+    assert_eq!((&of_csv["spec"]["replaces"], &of_csv["metadata"]["namespace"]), (&json!("a.v0"), &json!("shop")));
+    assert_eq!(read(&found, &step("", "BundleSecret", "s")).unwrap()["kind"], "Secret");
+    let missing = read(&found, &step("", "ServiceAccount", "other")).unwrap_err().to_string();
+    assert!(missing.starts_with("its manifest is in ConfigMap olm/0123: it has no ServiceAccount other"), "{missing}");
+    // A ConfigMap that is a step itself is no reference.
+    assert_eq!(Unpacked::of(&object("ConfigMap", "c").to_string()), None);
+    let mut broken = unpacked(&files);
+    broken["binaryData"]["csv.yaml"] = json!("nonsense");
+    let mut found = Found::default();
+    found.add_unpacked(reference, "shop", read::unpacked(&broken));
+    let error = read(&found, &step("", "BundleSecret", "s")).unwrap_err().to_string();
+    assert!(error.starts_with("its manifest is in ConfigMap olm/0123: csv.yaml: "), "{error}");
+}
+
+#[test]
+fn files_that_unpack_to_more_than_a_bundle_may_have_are_refused() {
+    let bomb = unpacked(&[("a.yaml", " ".repeat(33 << 20))]);
+    assert_eq!(read::unpacked(&bomb).unwrap_err(), format!("it has more than {} bytes", 32 << 20));
+}

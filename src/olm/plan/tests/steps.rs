@@ -78,7 +78,13 @@ fn step_without_an_object_says_so() {
     assert!(matches!(with("{"), StepError::Json(_)));
     assert!(matches!(with("[]"), StepError::Other { .. }));
     let reference = r#"{"kind":"ConfigMap","name":"n","namespace":"olm","catalogSourceName":"c"}"#;
-    assert_eq!(with(reference), StepError::Reference("olm/n".to_owned()));
+    assert_eq!(with(reference), StepError::NoName, "it does not say which catalog it is of");
+    let whole = reference.replace('}', r#","catalogSourceNamespace":"olm"}"#);
+    let missing = with(&whole).to_string();
+    assert!(
+        missing.starts_with("its manifest is in ConfigMap olm/n: it has no ConfigMap x; delete the plan"),
+        "{missing}"
+    );
     assert_eq!(with(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}"#), StepError::NoName);
     // One kind in the list and another in the text.
     let other = with(&object("rbac.authorization.k8s.io/v1", "ClusterRole").to_string());

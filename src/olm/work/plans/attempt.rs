@@ -141,7 +141,7 @@ impl Attempt {
 
     async fn carry_out(&self) -> Outcome {
         let mut outcome = Outcome::default();
-        let contents = self.contents.of(&self.plan).await;
+        let contents = self.contents.of(&self.objects, &self.plan).await;
         let (items, mut waiting, mut problems) = self.read(&contents, &mut outcome);
         // All of it is in the objects now.
         drop(contents);

@@ -1,12 +1,14 @@
 //! What plans refer to: the content of bundles, read again if it has to be.
 
+use crate::cluster::{Kind, Objects};
 use crate::olm::api::install_plan::InstallPlan;
-use crate::olm::bundle::Bundle;
-use crate::olm::plan::reference::{Found, Reference};
+use crate::olm::bundle::{Bundle, read};
+use crate::olm::plan::reference::{Found, Reference, Unpacked};
 use crate::olm::plan::{is_final, is_waiting};
 use crate::olm::resolve::answer::Id;
 use crate::olm::work::bundles::{Bundles, Failure, Source};
 use crate::olm::work::catalogs::Known;
+use k8s_openapi::api::core::v1::ConfigMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,23 +26,35 @@ pub(super) struct Contents {
 
 impl Contents {
     /// What the steps that are left refer to.
-    pub(super) async fn of(&self, plan: &InstallPlan) -> Found {
+    pub(super) async fn of(&self, objects: &Objects, plan: &InstallPlan) -> Found {
         let mut found = Found::default();
         let Some(status) = &plan.status else { return found };
-        let left = status.plan.iter().filter(|step| !is_final(&step.status) && !is_waiting(step));
-        let references = left.filter_map(|step| Reference::of(&step.resource.manifest));
+        let left = || status.plan.iter().filter(|step| !is_final(&step.status) && !is_waiting(step));
+        let references = left().filter_map(|step| Reference::of(&step.resource.manifest));
         let mut by_bundle: BTreeMap<Source, BTreeSet<Reference>> = BTreeMap::new();
         for reference in references {
             by_bundle.entry(source(&reference)).or_default().insert(reference);
         }
+        let namespace = plan.metadata.namespace.as_deref().unwrap_or_default();
+        for reference in left().filter_map(|step| Unpacked::of(&step.resource.manifest)).collect::<BTreeSet<_>>() {
+            let read = self.unpacked(objects, &reference).await;
+            found.add_unpacked(reference, namespace, read);
+        }
         for (source, references) in by_bundle {
-            let namespace = plan.metadata.namespace.as_deref().unwrap_or_default();
             match self.bundle(&source).await {
                 Ok(bundle) => found.add(&bundle, namespace, status, &references),
                 Err(failure) => found.fail(&references, &failure.cause),
             }
         }
         found
+    }
+
+    /// What another program has unpacked.
+    async fn unpacked(&self, objects: &Objects, reference: &Unpacked) -> Result<Bundle, String> {
+        let kind = Kind::of::<ConfigMap>(true);
+        let map = objects.get(&kind, &reference.namespace, &reference.name).await.map_err(|error| error.to_string())?;
+        let missing = "it does not exist any more; delete the plan, so that another one is made";
+        read::unpacked(&map.ok_or(missing)?)
     }
 
     async fn bundle(&self, source: &Source) -> Result<Arc<Bundle>, Failure> {
