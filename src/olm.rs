@@ -3,7 +3,6 @@
 
 pub(crate) mod affected;
 pub(crate) mod api;
-#[cfg_attr(not(test), expect(dead_code, reason = "the loops over catalogs and plans use the rest"))]
 pub(crate) mod bundle;
 pub(crate) mod catalog;
 pub(crate) mod certificate;

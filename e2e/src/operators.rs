@@ -16,11 +16,20 @@ pub struct Version {
     pub requires: (&'static str, &'static str),
     /// The image of its Deployment.
     pub image: &'static str,
+    /// Bytes of text in the definition of its kind, and in each of the ConfigMaps that it brings.
+    pub padding: (usize, &'static [usize]),
 }
 
 impl Version {
     pub fn new(name: &'static str) -> Version {
-        Version { name, replaces: "", kind: "", requires: ("", ""), image: "registry.invalid/operator:1" }
+        Version {
+            name,
+            replaces: "",
+            kind: "",
+            requires: ("", ""),
+            image: "registry.invalid/operator:1",
+            padding: (0, &[]),
+        }
     }
 
     pub fn package(&self) -> &'static str {
@@ -70,7 +79,7 @@ impl Version {
     /// The definition of the kind that it brings.
     pub fn definition(&self) -> Value {
         let (plural, group) = (self.plural(), self.group());
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        let schema = json!({"type": "object", "description": "\"".repeat(self.padding.0 / 2), "properties": {"spec": {"type": "object", "properties": {
             "size": {"type": "integer"}}}}});
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.{group}")},
@@ -78,6 +87,16 @@ impl Version {
                 "names": {"plural": plural, "singular": self.kind.to_lowercase(), "kind": self.kind,
                     "listKind": format!("{}List", self.kind)},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
+    }
+
+    /// The ConfigMaps that it brings, by name.
+    fn config_maps(&self) -> impl Iterator<Item = (String, String)> {
+        self.padding.1.iter().enumerate().map(|(at, size)| {
+            let name = format!("{}-{at}", self.package());
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+                "data": {"text": "x".repeat(*size)}});
+            (name, map.to_string())
+        })
     }
 
     /// The name of its image, without the registry.
@@ -105,6 +124,9 @@ impl Version {
         if let Some(definition) = &definition {
             files.push(("manifests/crd.yaml", definition.as_bytes()));
         }
+        let maps: Vec<(String, String)> =
+            self.config_maps().map(|(name, map)| (format!("manifests/{name}.yaml"), map)).collect();
+        files.extend(maps.iter().map(|(path, map)| (path.as_str(), map.as_bytes())));
         files.extend(more);
         let mediatype = format!("{prefix}mediatype.v1");
         let repository = self.repository();

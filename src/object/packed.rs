@@ -25,6 +25,11 @@ impl Packed {
             Some(length) => Cow::Owned(inflate(&self.stored, length).unwrap_or_default()),
         }
     }
+
+    /// Bytes that it takes in memory.
+    pub fn stored_length(&self) -> usize {
+        self.stored.len()
+    }
 }
 
 impl From<&[u8]> for Packed {

@@ -1,7 +1,11 @@
 //! Names that catalogs and bundles share: schemas of blobs, types of properties, and what may be the name of something.
 
-/// The longest label of a host name (RFC 1123).
+use sha2::{Digest, Sha256};
+
+/// The longest label of a host name (RFC 1123), and the longest value of a label of an object.
 const MAX_LABEL: usize = 63;
+/// Characters of the hash at the end of what is cut.
+const HASH: usize = 10;
 /// The longest name of an object.
 const MAX_NAME: usize = 253;
 /// The longest release of a bundle.
@@ -52,6 +56,16 @@ fn is_label_of_any_length(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
+/// A name as the value of a label, which may be shorter than a name: a longer one is cut, and ends with a hash of the whole.
+pub(crate) fn label_value(name: &str) -> String {
+    if name.len() <= MAX_LABEL {
+        return name.to_owned();
+    }
+    let hash: String = hex::encode(Sha256::digest(name)).chars().take(HASH).collect();
+    let begin = name.get(..name.floor_char_boundary(MAX_LABEL - HASH - 1)).unwrap_or_default();
+    format!("{}-{hash}", begin.trim_end_matches(['.', '-', '_']))
+}
+
 /// Whether a text can tell rebuilds of one version apart: identifiers as in a pre-release.
 pub(crate) fn is_release(text: &str) -> bool {
     text.len() <= MAX_RELEASE && semver::Prerelease::new(text).is_ok_and(|release| !release.is_empty())
@@ -76,6 +90,18 @@ mod tests {
         for text in ["", "a..b", ".a", "a.", "A.b", "a.-b", &"a".repeat(MAX_NAME + 1)] {
             assert!(!is_object_name(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn name_that_is_too_long_for_a_label_is_cut_and_stays_one_of_a_kind() {
+        let (fits, long) = (format!("{}.v1", "a".repeat(60)), format!("{}.v1.2.3", "a".repeat(60)));
+        assert_eq!(label_value(&fits), fits);
+        let cut = label_value(&long);
+        assert_eq!(cut, format!("{}-{}", "a".repeat(52), &hex::encode(Sha256::digest(&long))[..HASH]));
+        assert!(cut.len() == MAX_LABEL && cut != label_value(&format!("{long}4")));
+        // What is left ends with a letter or a digit, as values have to.
+        let dots = format!("{}...{}", "a".repeat(50), "b".repeat(60));
+        assert!(label_value(&dots).starts_with(&format!("{}-", "a".repeat(50))), "{}", label_value(&dots));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::olm::api::cluster_service_version::{StrategyDetails, StrategyPermissions};
 use crate::olm::api::keys::label;
+use crate::olm::names::label_value;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -134,7 +135,7 @@ fn binding(owner: (&str, &str), permission: &StrategyPermissions, (kind, name): 
 /// Of name and namespace of the owner, and the hash of what the object says.
 fn labels((csv, namespace): (&str, &str), hash: String) -> BTreeMap<&'static str, String> {
     let owner = [(label::OWNER, csv), (label::OWNER_NAMESPACE, namespace), (label::OWNER_KIND, CSV)];
-    let owner = owner.map(|(key, value)| (key, value.to_owned()));
+    let owner = owner.map(|(key, value)| (key, label_value(value)));
     owner.into_iter().chain([(label::PERMISSIONS_HASH, hash)]).collect()
 }
 

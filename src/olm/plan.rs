@@ -2,6 +2,7 @@
 
 pub(crate) mod definition;
 pub(crate) mod group;
+pub(crate) mod reference;
 pub(crate) mod schema;
 pub(crate) mod step;
 pub(crate) mod surplus;
@@ -80,6 +81,12 @@ pub(crate) fn is_final(status: &StepStatus) -> bool {
     matches!(status, StepStatus::Present | StepStatus::Created | StepStatus::NotCreated)
 }
 
+/// Whether the object of a step is there, and only has to be served.
+pub(crate) fn is_waiting(step: &Step) -> bool {
+    let resource = &step.resource;
+    step.status == StepStatus::WaitingForApi && (resource.group.as_str(), resource.kind.as_str()) == definition::KIND
+}
+
 /// What came of an attempt to carry out the steps of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -131,20 +138,30 @@ pub(crate) fn after(
 }
 
 fn set_installed(status: &mut InstallPlanStatus, is: &str, reason: &str, message: &str, now: Timestamp) {
-    let known = status.conditions.iter().find(|it| it.type_ == condition::INSTALLED);
+    set(status, condition::INSTALLED, (is, reason, message), now);
+}
+
+/// Sets a condition, to its status, reason and message.
+pub(crate) fn set(
+    status: &mut InstallPlanStatus,
+    type_: &str,
+    (is, reason, message): (&str, &str, &str),
+    now: Timestamp,
+) {
+    let known = status.conditions.iter().find(|it| it.type_ == type_);
     if known.is_some_and(|it| (it.status.as_str(), it.reason.as_str(), it.message.as_str()) == (is, reason, message)) {
         return;
     }
     let same = known.filter(|it| it.status == is).and_then(|it| it.last_transition_time.clone());
     let condition = InstallPlanCondition {
-        type_: condition::INSTALLED.to_owned(),
+        type_: type_.to_owned(),
         status: is.to_owned(),
         last_update_time: Some(Time(now)),
         last_transition_time: same.or(Some(Time(now))),
         reason: reason.to_owned(),
         message: message.to_owned(),
     };
-    status.conditions.retain(|it| it.type_ != condition::INSTALLED);
+    status.conditions.retain(|it| it.type_ != type_);
     status.conditions.push(condition);
 }
 

@@ -6,6 +6,7 @@ use crate::olm::api::install_plan::{Step, StepResource, StepStatus};
 use crate::olm::api::keys::annotation;
 use crate::olm::bundle::{Bundle, CSV, Object, definition};
 use crate::olm::{names, permissions};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -76,6 +77,24 @@ pub(crate) fn properties_annotation(properties: &[(String, Value)]) -> String {
     json!({"properties": each}).to_string()
 }
 
+#[derive(Deserialize)]
+struct Written {
+    properties: Vec<Property>,
+}
+
+#[derive(Deserialize)]
+struct Property {
+    #[serde(rename = "type")]
+    kind: String,
+    value: Value,
+}
+
+/// Type and value of each property that such an annotation holds.
+pub(crate) fn properties(annotation: &str) -> Result<Vec<(String, Value)>, serde_json::Error> {
+    let written: Written = serde_json::from_str(annotation)?;
+    Ok(written.properties.into_iter().map(|it| (it.kind, it.value)).collect())
+}
+
 /// The steps of all bundles of a plan: ClusterServiceVersions first, then definitions, then the rest. What is to be approved first
 /// has to be seen first.
 pub(crate) fn ordered(bundles: Vec<Vec<Step>>) -> Vec<Step> {
@@ -104,12 +123,17 @@ pub(crate) fn of_bundle(chosen: &Chosen<'_>) -> Result<Vec<Step>, StepError> {
         steps.push(step);
     }
     let name = &bundle.csv.metadata.name;
-    let strategy = csv.get("spec").and_then(|spec| spec.get("install")).cloned().unwrap_or_default();
-    let strategy: InstallStrategy = serde_json::from_value(without_null(strategy))
-        .map_err(|error| StepError::Strategy { name: name.clone(), cause: error.to_string() })?;
+    let strategy =
+        strategy(&csv).map_err(|error| StepError::Strategy { name: name.clone(), cause: error.to_string() })?;
     let roles = permissions::objects(name, namespace, &strategy.spec.unwrap_or_default());
     steps.extend(roles.iter().map(|object| step(chosen, object)));
     Ok(steps)
+}
+
+/// What a ClusterServiceVersion installs.
+pub(crate) fn strategy(csv: &Value) -> Result<InstallStrategy, serde_json::Error> {
+    let strategy = csv.get("spec").and_then(|spec| spec.get("install")).cloned().unwrap_or_default();
+    serde_json::from_value(without_null(strategy))
 }
 
 /// The Subscription of a bundle that only others depend on, so that it is kept up to date too.

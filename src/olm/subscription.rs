@@ -1,6 +1,9 @@
 //! What is done for the Subscriptions of a namespace: which operators are looked for, what is fetched and planned for them, and what
 //! their status says.
 
+mod by_hand;
+mod changes;
+mod component;
 pub(crate) mod deprecation;
 pub(crate) mod forecast;
 pub(crate) mod installed;
@@ -8,21 +11,21 @@ pub(crate) mod news;
 pub(crate) mod plan;
 pub(crate) mod status;
 
-use crate::olm::api::install_plan::InstallPlanPhase;
 use crate::olm::api::keys::annotation;
-use crate::olm::api::subscription::{Approval, Subscription, SubscriptionStatus};
+use crate::olm::api::subscription::{Subscription, SubscriptionStatus};
 use crate::olm::bundle::Bundle;
 use crate::olm::catalog::served::Content;
-use crate::olm::resolve::answer::{Answer, Id, New, Part, answer};
+use crate::olm::resolve::answer::{Answer, Id, New, answer};
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::resolve::world::{Catalog, World};
 use crate::olm::resolve::{operator::Operator, world};
 use crate::olm::solve::Limits;
+pub(crate) use by_hand::ByHand;
 use installed::{Csv, InstalledError, counting, operator, waits};
 use jiff::{SignedDuration, Timestamp};
 use plan::{Group, NewPlan, Plan};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A catalog as Subscriptions see it.
@@ -75,6 +78,8 @@ pub(crate) struct Inputs {
     catalogs: Vec<Offered>,
     installed: Vec<Arc<Csv>>,
     subscriptions: Vec<world::Subscription>,
+    /// ClusterServiceVersions that are asked for by name, instead of by Subscriptions.
+    named: Vec<String>,
 }
 
 impl PartialEq for Inputs {
@@ -83,6 +88,7 @@ impl PartialEq for Inputs {
             (&one.0, one.1) == (&other.0, other.1) && Arc::ptr_eq(&one.2, &other.2)
         };
         self.subscriptions == other.subscriptions
+            && self.named == other.named
             && self.installed == other.installed
             && self.catalogs.len() == other.catalogs.len()
             && self.catalogs.iter().zip(&other.catalogs).all(same)
@@ -128,7 +134,8 @@ pub(crate) struct Decision {
     pub statuses: Vec<(usize, SubscriptionStatus)>,
     /// Bundles whose content is needed.
     pub wanted: Vec<Wanted>,
-    pub create: Option<NewPlan>,
+    /// Plans that are to be made, one after the other.
+    pub create: Vec<NewPlan>,
     /// Plans that nobody has approved, and whose place another one takes.
     pub superseded: Vec<Arc<Plan>>,
 }
@@ -216,7 +223,8 @@ impl<'a> Facts<'a> {
         if !sick.is_empty() {
             return Gate::Closed(sick.join("; "));
         }
-        if self.plans.iter().any(|plan| plan.is_running()) {
+        // Where operators have plans of their own, each waits for its own alone.
+        if self.plans.iter().any(|plan| plan.is_running() && !(group.per_operator && self.is_ours(plan))) {
             return Gate::Waiting;
         }
         match self.inputs(group) {
@@ -225,9 +233,20 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn inputs(&self, group: &Group) -> Result<Inputs, InstalledError> {
-        let installed = counting(self.namespace, self.csvs, group.fail_forward)?;
+    /// What the namespace has and sees, without a question.
+    fn common_inputs(&self, fail_forward: bool) -> Result<Inputs, InstalledError> {
+        let installed = counting(self.namespace, self.csvs, fail_forward)?;
         let catalogs = self.visible().filter_map(|(id, it)| Some((id.clone(), it.priority, it.content.clone()?)));
+        Ok(Inputs {
+            namespace: self.namespace.to_owned(),
+            catalogs: catalogs.collect(),
+            installed: installed.into_iter().cloned().collect(),
+            subscriptions: Vec::new(),
+            named: Vec::new(),
+        })
+    }
+
+    fn inputs(&self, group: &Group) -> Result<Inputs, InstalledError> {
         let subscriptions = self.subscriptions.iter().map(|it| {
             let standing = self.standing(it);
             world::Subscription {
@@ -240,12 +259,7 @@ impl<'a> Facts<'a> {
                 installed_csv: standing.installed,
             }
         });
-        Ok(Inputs {
-            namespace: self.namespace.to_owned(),
-            catalogs: catalogs.collect(),
-            installed: installed.into_iter().cloned().collect(),
-            subscriptions: subscriptions.collect(),
-        })
+        Ok(Inputs { subscriptions: subscriptions.collect(), ..self.common_inputs(group.fail_forward)? })
     }
 
     /// `found`: the answer for the inputs of the gate. `unpacked`: what is known of the content of a bundle.
@@ -268,80 +282,9 @@ impl<'a> Facts<'a> {
         decision
     }
 
-    /// One plan for all that is to be installed, unless it is there.
-    fn plan(
-        &self,
-        answer: &Answer,
-        unpacked: &dyn Fn(&New) -> Unpacked,
-        decision: &mut Decision,
-        trouble: &mut status::Trouble,
-    ) {
-        let is_whole = answer.is_whole();
-        let mut new: Vec<New> = answer.parts.iter().flat_map(Part::installs).cloned().collect();
-        new.sort_by(|one, other| one.name.cmp(&other.name));
-        let names: BTreeSet<&str> = new.iter().map(|it| it.name.as_str()).collect();
-        let is_same = |plan: &Plan| plan.csvs.iter().map(String::as_str).eq(names.iter().copied());
-        let open = self.plans.iter().filter(|plan| plan.is_open() && self.is_ours(plan));
-        let (same, others): (Vec<&Arc<Plan>>, Vec<&Arc<Plan>>) = open.partition(|plan| is_same(plan));
-        // A version that was asked for by name stays as long as nothing is installed.
-        if others.iter().any(|plan| self.subscriptions.iter().any(|it| self.pins(it, plan))) {
-            return;
-        }
-        let newest = self.plans.iter().filter(|plan| self.is_ours(plan)).max_by_key(|plan| plan.generation);
-        let has_failed = newest.is_some_and(|plan| plan.phase == InstallPlanPhase::Failed && is_same(plan));
-        if new.is_empty() && is_whole || same.iter().any(|plan| !plan.is_empty) {
-            decision.superseded = others.into_iter().cloned().collect();
-            return;
-        }
-        // What has to go before it can come again has not gone yet.
-        let is_going = |it: &New| self.csvs.iter().any(|csv| csv.is_deleted && csv.name == it.name);
-        if new.is_empty() || has_failed || new.iter().any(is_going) {
-            return;
-        }
-        let mut bundles = Vec::new();
-        for it in &new {
-            match unpacked(it) {
-                Unpacked::Done(bundle) => bundles.push((it.clone(), bundle)),
-                Unpacked::Pending(text) => trouble.pending.push(text),
-                Unpacked::Failed { cause, of_content } => trouble.failed.push((cause, of_content)),
-            }
-        }
-        let (timeout, retry) = self.groups.first().map(|it| (it.unpack_timeout, it.unpack_retry)).unwrap_or_default();
-        decision.wanted = new.into_iter().map(|new| Wanted { new, timeout, retry }).collect();
-        // There is one that can be approved at any time.
-        match (trouble.is_none(), others.is_empty()) {
-            (false, _) => {}
-            (true, false) => decision.superseded = others.into_iter().cloned().collect(),
-            (true, true) => {
-                decision.create = Some(self.new_plan(bundles, same.first().map(|plan| &***plan)));
-                trouble.refused = self.refused.map(ToOwned::to_owned);
-            }
-        }
-    }
-
     /// Whether the plan was made for a Subscription of the namespace.
     fn is_ours(&self, plan: &Plan) -> bool {
         self.subscriptions.iter().any(|it| it.metadata.uid.as_ref().is_some_and(|uid| plan.owners.contains(uid)))
-    }
-
-    fn pins(&self, subscription: &Subscription, plan: &Plan) -> bool {
-        let wanted = &subscription.spec.starting_csv;
-        !wanted.is_empty() && plan.csvs.contains(wanted) && self.standing(subscription).installed.is_empty()
-    }
-
-    /// `begun`: the same plan, of which the status is still to be written.
-    fn new_plan(&self, bundles: Vec<(New, Arc<Bundle>)>, begun: Option<&Plan>) -> NewPlan {
-        let manual = self.subscriptions.iter().any(|it| it.spec.install_plan_approval == Some(Approval::Manual));
-        let last = self.plans.iter().map(|plan| plan.generation).max().unwrap_or_default();
-        NewPlan {
-            namespace: self.namespace.to_owned(),
-            begun: begun.map(|plan| plan.name.clone()),
-            generation: begun.map_or(last + 1, |plan| plan.generation),
-            approval: if manual { Approval::Manual } else { Approval::Automatic },
-            owners: self.subscriptions.to_vec(),
-            account: self.groups.first().and_then(|group| group.account.clone()),
-            bundles,
-        }
     }
 }
 
@@ -361,7 +304,7 @@ impl Inputs {
             installed: operators.map_err(|error| error.to_string())?.into_iter().map(Arc::new).collect(),
             subscriptions: self.subscriptions.clone(),
         };
-        Ok(answer(&world, limits))
+        if self.named.is_empty() { Ok(answer(&world, limits)) } else { by_hand::answer(world, &self.named, limits) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The controllers of operators.
 
+pub(crate) mod bundles;
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
 mod definition;

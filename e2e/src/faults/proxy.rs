@@ -4,7 +4,7 @@
 //! It forwards requests with the administrator's certificate, since it cannot forward the client's; the header that says
 //! which user the client impersonates goes with them.
 
-use super::source::{FORBIDDEN, FaultSource, Faults, NO_INITIAL_EVENTS, Outcome, Tally, named, writes};
+use super::source::{FORBIDDEN, FaultSource, Faults, NO_DRY_RUN, NO_INITIAL_EVENTS, Outcome, Tally, named, writes};
 use crate::harness::{Cluster, set_in_kubeconfig};
 use crate::until::until;
 use axum::{
@@ -70,6 +70,8 @@ struct Shared {
     asked: Mutex<BTreeSet<String>>,
     /// What the server calls its version.
     version: Mutex<Option<String>>,
+    /// Requests to try a write out that were refused; `None` where they are not.
+    dry_runs: Mutex<Option<usize>>,
 }
 
 /// One connection of the client. It has its own connections to the API server, as it would have without a proxy.
@@ -103,6 +105,7 @@ impl Proxy {
             forbidden: Mutex::default(),
             asked: Mutex::default(),
             version: Mutex::default(),
+            dry_runs: Mutex::default(),
         });
         let acceptor = TlsAcceptor::from(Arc::new(serving(&cluster.dir().join("pki"))?));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -131,6 +134,16 @@ impl Proxy {
     /// From now on the API server seems to have this version (`v1.36.0`).
     pub fn say_version(&self, version: &str) {
         *self.shared.version.lock().unwrap() = Some(version.to_owned());
+    }
+
+    /// From now on no write can be tried out, as with a webhook that has effects.
+    pub fn refuse_dry_runs(&self) {
+        self.shared.dry_runs.lock().unwrap().get_or_insert(0);
+    }
+
+    /// How often one was refused.
+    pub fn refused_dry_runs(&self) -> usize {
+        self.shared.dry_runs.lock().unwrap().unwrap_or_default()
     }
 
     /// The kinds (`configmaps`) that were asked for since this was called last.
@@ -218,6 +231,9 @@ async fn respond(State(connection): State<Connection>, request: Request) -> Resp
     if shared.forbids(&uri) {
         return FORBIDDEN.response(&uri);
     }
+    if shared.refuses_dry_run(&uri) {
+        return NO_DRY_RUN.response(&uri);
+    }
     if let Some(version) = shared.version(&uri) {
         return version;
     }
@@ -280,6 +296,13 @@ impl Shared {
         }
         self.asked.lock().unwrap().insert(resource.to_owned());
         self.forbidden.lock().unwrap().as_ref().is_some_and(|it| it == "*" || it == resource)
+    }
+
+    fn refuses_dry_run(&self, uri: &Uri) -> bool {
+        let is_dry = uri.query().is_some_and(|query| query.contains("dryRun="));
+        let mut refused = self.dry_runs.lock().unwrap();
+        let counted = refused.as_mut().filter(|_| is_dry);
+        counted.map(|count| *count += 1).is_some()
     }
 
     fn version(&self, uri: &Uri) -> Option<Response<Body>> {

@@ -126,6 +126,16 @@ pub const FORBIDDEN: Refusal = Refusal {
     after_forwarding: false,
 };
 
+/// What an API server says where a webhook cannot be asked without effect.
+pub const NO_DRY_RUN: Refusal = Refusal {
+    code: 400,
+    reason: Some("BadRequest"),
+    message: "admission webhook \"legacy.example.com\" does not support dry run",
+    retry_after: None,
+    of_writes: false,
+    after_forwarding: false,
+};
+
 impl Refusal {
     /// The answer to a request for this path.
     pub fn response(&self, uri: &Uri) -> Response<Body> {

@@ -76,6 +76,10 @@ pub mod annotation {
     pub const BUNDLE_UNPACK_MIN_RETRY_INTERVAL: &str = "operatorframework.io/bundle-unpack-min-retry-interval";
     /// On an OperatorGroup: `true` where the catalogs of the global namespace do not count.
     pub const EXCLUDE_GLOBAL_CATALOGS: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";
+    /// On an OperatorGroup: `per-operator` where each operator of its namespace, with what it depends on, has InstallPlans of its own.
+    pub const PLANS: &str = "olm.operatorframework.io/plans";
+    /// On an InstallPlan: what it changes, in lines for people.
+    pub const CHANGES: &str = "olm.operatorframework.io/changes";
     /// On a CustomResourceDefinition, followed by the hash of its value: `<namespace>/<name>` of a ClusterServiceVersion that brought it.
     pub const INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed-alongside-";
     /// On a Subscription that a dependency asked for: the InstallPlan that made it.

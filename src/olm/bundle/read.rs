@@ -7,8 +7,12 @@ use super::{Bundle, BundleError, CSV, CSV_API_VERSION, Contents, Object, SourceF
 use crate::object::manifest::{ObjectId, is_manifest};
 use crate::object::packed::Packed;
 use crate::object::{metadata, yaml};
+use crate::olm::api::keys::annotation::CONTENT_ENCODING;
+use base64::Engine;
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::sync::Arc;
 
 /// Bytes of all objects of a bundle as JSON. The largest known bundles have some 5 MB.
@@ -45,6 +49,38 @@ pub(crate) fn read(files: &[SourceFile], labels: &BTreeMap<String, String>) -> R
     let Reader { objects, findings, .. } = reader;
     let labels = labels.clone();
     Ok(Contents { annotations, annotations_file, labels, dependencies, properties, objects, findings })
+}
+
+/// The bundle in a ConfigMap that another program has unpacked it into: its manifests by their file names, each compressed and in Base64
+/// if the annotation says so.
+pub(crate) fn unpacked(config_map: &Value) -> Result<Bundle, String> {
+    let pointer = |pointer: &str| config_map.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    let encoding = pointer("/metadata/annotations").find(|(key, _)| *key == CONTENT_ENCODING).map(|(_, value)| value);
+    let is_packed = encoding.is_some_and(|it| it == "gzip+base64");
+    let mut room = MAX_JSON as u64;
+    let mut files = Vec::new();
+    for (name, value) in pointer("/binaryData").chain(pointer("/data")) {
+        let text = value.as_str().unwrap_or_default().as_bytes();
+        let is_binary = config_map.pointer("/binaryData").is_some_and(|all| all.get(name) == Some(value));
+        let bytes = if is_binary { decoded(text).map_err(|error| format!("{name}: {error}"))? } else { text.to_vec() };
+        let bytes = if is_packed { inflated(&bytes, room).map_err(|error| format!("{name}: {error}"))? } else { bytes };
+        room = room.checked_sub(bytes.len() as u64).ok_or_else(|| format!("it has more than {MAX_JSON} bytes"))?;
+        files.push(SourceFile { path: format!("manifests/{name}"), bytes });
+    }
+    let contents = read(&files, &BTreeMap::new()).map_err(|error| error.to_string())?;
+    contents.bundle().map_err(|error| error.to_string())
+}
+
+fn decoded(text: &[u8]) -> Result<Vec<u8>, base64::DecodeError> {
+    base64::engine::general_purpose::STANDARD.decode(text)
+}
+
+/// At most one byte more than there is room for.
+fn inflated(text: &[u8], room: u64) -> Result<Vec<u8>, String> {
+    let bytes = decoded(text).map_err(|error| error.to_string())?;
+    let mut inflated = Vec::new();
+    let read = GzDecoder::new(bytes.as_slice()).take(room + 1).read_to_end(&mut inflated);
+    read.map(|_| inflated).map_err(|error| error.to_string())
 }
 
 /// The bundle of manifests that stand in a catalog, each as JSON. `place`: where that is.

@@ -4,6 +4,7 @@ use super::settings::{Loop, Settings};
 use crate::cluster::{Clients, Objects, task};
 use crate::olm::api::MANAGER;
 use crate::olm::net::store::Store;
+use crate::olm::work::bundles::Bundles;
 use crate::olm::work::catalogs::{Figures, Outputs};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
 use crate::olm::work::plans::PlanController;
@@ -38,17 +39,24 @@ impl Common<'_> {
         let ((clients, writes, _), stop) = (self.parts, self.stop);
         let objects = || writes.clone();
         let settings = self.settings.of_subscriptions()?;
+        let bundles = Arc::new(Bundles::new(store));
         // It ends when the last of those who publish has ended.
         let (reporter, identity) = (MANAGER, self.settings.lease.identity());
         let (events, publishing) =
             Events::start(writes.client_for_writes(), reporter, &self.settings.namespace, &identity, stop);
-        let means =
-            Means { clients, objects: objects(), store, events: events.clone(), figures: self.figures.1.clone() };
+        let means = Means {
+            clients,
+            objects: objects(),
+            bundles: bundles.clone(),
+            events: events.clone(),
+            figures: self.figures.1.clone(),
+        };
         let leads = self.leads(Loop::Subscriptions);
         let subscriptions = SubscriptionController::new(settings, means, leads, outputs, stop);
         let leads = self.leads(Loop::Subscriptions);
         let told = (events.clone(), self.figures.0.clone());
-        let plans = PlanController::new(self.settings.of_plans()?, clients, objects(), leads, told, stop);
+        let contents = (outputs.known.clone(), bundles);
+        let plans = PlanController::new(self.settings.of_plans()?, clients, objects(), leads, contents, told, stop);
         let (leads, figures) = (self.leads(Loop::Operators), self.figures.2.clone());
         let operators = OperatorController::new(clients, objects(), leads, events, figures, stop);
         Ok(vec![

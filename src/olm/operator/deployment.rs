@@ -5,6 +5,7 @@ use crate::merge::{Manager, MergeError, Outcome, initial, merge};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyDeployment};
 use crate::olm::api::keys::label;
 use crate::olm::api::{GROUP, MANAGER};
+use crate::olm::names::label_value;
 use crate::olm::permissions::hash;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -73,7 +74,7 @@ pub(crate) fn owner_labels(csv: &ClusterServiceVersion) -> [(&'static str, Strin
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let metadata = &csv.metadata;
     [
-        (label::OWNER, text(&metadata.name)),
+        (label::OWNER, label_value(metadata.name.as_deref().unwrap_or_default())),
         (label::OWNER_NAMESPACE, text(&metadata.namespace)),
         (label::OWNER_KIND, KIND.to_owned()),
     ]

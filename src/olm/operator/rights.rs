@@ -2,7 +2,7 @@
 //! rule of each operator would be many requests.
 
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Rules of a role.
@@ -99,6 +99,30 @@ fn single(rule: &PolicyRule) -> Vec<Wanted<'_>> {
         }
     }
     wanted
+}
+
+/// What of a rule others do not allow: verbs, by what they are about.
+pub(crate) fn beyond(rule: &PolicyRule, given: &[&PolicyRule]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for wanted in single(rule).iter().filter(|wanted| !given.iter().any(|rule| covers(rule, wanted))) {
+        let (verb, what) = match wanted {
+            Wanted::Url { verb, url } => (*verb, (*url).to_owned()),
+            Wanted::Resource { verb, group, resource, name } => {
+                let kind = if group.is_empty() { (*resource).to_owned() } else { format!("{resource}.{group}") };
+                (*verb, name.map_or(kind.clone(), |name| format!("{kind} {name:?}")))
+            }
+        };
+        found.entry(what).or_default().insert(verb.to_owned());
+    }
+    found
+}
+
+/// How many single things a rule allows.
+pub(crate) fn count(rule: &PolicyRule) -> usize {
+    let length = |all: &Option<Vec<String>>| list(all.as_ref()).len();
+    let names = length(&rule.resource_names).max(1);
+    let resources = length(&rule.api_groups).saturating_mul(length(&rule.resources)).saturating_mul(names);
+    rule.verbs.len().saturating_mul(length(&rule.non_resource_urls).saturating_add(resources))
 }
 
 fn covers(rule: &PolicyRule, wanted: &Wanted<'_>) -> bool {

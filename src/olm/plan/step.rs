@@ -1,11 +1,13 @@
 //! One step of a plan: the object that it stands for, and what is written of it.
 
 use super::definition;
+use super::reference::{Found, Reference, Unpacked};
 use crate::merge::{self, Manager, MergeError, Outcome};
 use crate::olm::api::MANAGER;
-use crate::olm::api::install_plan::{InstallPlan, Step};
+use crate::olm::api::install_plan::{InstallPlan, Step, StepResource};
 use crate::olm::api::keys::{annotation, label};
 use crate::olm::bundle::CSV;
+use crate::olm::names::label_value;
 use crate::olm::steps::{self, BUNDLE_SECRET, SUBSCRIPTION};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -26,11 +28,8 @@ pub(crate) enum StepError {
     Unsupported(String),
     #[error("its manifest is not the JSON of an object: {0}")]
     Json(String),
-    #[error(
-        "its manifest is a reference to ConfigMap {0}, and contents that plans refer to are not supported yet; the plan of a \
-         catalog that is served by this process has the objects themselves"
-    )]
-    Reference(String),
+    #[error("its manifest is in {place}: {cause}")]
+    Content { place: String, cause: String },
     #[error("its manifest is a {found}, and the step says {expected}")]
     Other { found: String, expected: String },
     #[error("its manifest has neither name nor generateName")]
@@ -92,8 +91,8 @@ impl Item {
     }
 }
 
-/// The object of a step. Where a manifest is a reference to its content, that content would be found here.
-pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step) -> Result<Item, StepError> {
+/// The object of a step. `found`: the content that manifests refer to.
+pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found) -> Result<Item, StepError> {
     let resource = &step.resource;
     let of_kind = (resource.group.as_str(), resource.kind.as_str());
     let is_bundle_secret = of_kind == ("", BUNDLE_SECRET);
@@ -122,11 +121,8 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step) -> Result<Item
     if action == Action::Copy {
         return Ok(item);
     }
-    item.object = serde_json::from_str(&resource.manifest).map_err(|error| StepError::Json(error.to_string()))?;
+    item.object = object_of(resource, found)?;
     let text = |pointer: &str| item.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    if item.object.get("metadata").is_none() && text("/kind") == "ConfigMap" {
-        return Err(StepError::Reference(format!("{}/{}", text("/namespace"), text("/name"))));
-    }
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     if (group, kind.as_str()) != object {
@@ -144,6 +140,23 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step) -> Result<Item
     }
     (item.name, item.api_version) = (name, api_version);
     Ok(item)
+}
+
+/// The manifest itself, or what it refers to.
+fn object_of(resource: &StepResource, found: &Found) -> Result<Value, StepError> {
+    let manifest = resource.manifest.as_str();
+    let text = if let Some(reference) = Reference::of(manifest) {
+        let bundle = if reference.image.is_empty() { &reference.name } else { &reference.image };
+        let place = format!("bundle {bundle}");
+        found.manifest(&reference).map_err(|cause| StepError::Content { place, cause })?
+    } else if let Some(unpacked) = Unpacked::of(manifest) {
+        let place = format!("ConfigMap {}/{}", unpacked.namespace, unpacked.name);
+        let read = found.unpacked(&unpacked, &resource.kind, &resource.name);
+        read.map_err(|cause| StepError::Content { place, cause })?
+    } else {
+        manifest
+    };
+    serde_json::from_str(text).map_err(|error| StepError::Json(error.to_string()))
 }
 
 fn suffix(plan: &InstallPlan, place: usize) -> String {
@@ -187,7 +200,7 @@ pub(crate) fn desired(item: &Item, context: Context<'_>) -> Value {
             metadata.insert("ownerReferences".to_owned(), json!([owner]));
         }
         Some(_) => {
-            put(&mut metadata, "labels", label::OWNER, &item.resolving);
+            put(&mut metadata, "labels", label::OWNER, &label_value(&item.resolving));
             put(&mut metadata, "labels", label::OWNER_NAMESPACE, context.namespace);
             put(&mut metadata, "labels", label::OWNER_KIND, CSV.1);
         }

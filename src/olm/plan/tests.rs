@@ -5,6 +5,7 @@ use super::group::{Account, Group};
 use super::surplus::{Known, surplus};
 use super::*;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const NOW: i64 = 1_700_000_000;
 
@@ -177,6 +178,7 @@ fn newest_five_plans_are_kept_and_none_that_has_not_ended_is_deleted() {
         resource_version: String::new(),
         generation,
         phase,
+        owners: BTreeSet::new(),
     };
     let mut plans: Vec<Known> = (1..=13).rev().map(|it| known(it, InstallPlanPhase::Complete)).collect();
     let names = |plans: &[Known]| surplus(plans).iter().map(|it| it.name.clone()).collect::<Vec<_>>();
@@ -193,4 +195,30 @@ fn newest_five_plans_are_kept_and_none_that_has_not_ended_is_deleted() {
     assert_eq!(names(&plans), ["p4", "p5", "p6", "p7", "p8"]);
     plans.retain(|plan| plan.generation > 8);
     assert_eq!(names(&plans), [""; 0]);
+}
+
+#[test]
+fn newest_five_plans_of_each_subscription_are_kept() {
+    let known = |generation: i64, owners: &[&str]| Known {
+        name: format!("p{generation}"),
+        uid: String::new(),
+        resource_version: String::new(),
+        generation,
+        phase: InstallPlanPhase::Complete,
+        owners: owners.iter().map(|it| it.to_string()).collect(),
+    };
+    let names = |plans: &[Known]| surplus(plans).iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+    // Those of an operator that changes often do not push out that of one that seldom does.
+    let mut plans: Vec<Known> = (2..=8).map(|it| known(it, &["often"])).collect();
+    plans.push(known(1, &["seldom"]));
+    assert_eq!(names(&plans), ["p2", "p3"]);
+    // What was made for both is kept for the one that needs it.
+    plans.push(known(0, &["often", "seldom"]));
+    assert_eq!(names(&plans), ["p2", "p3"]);
+    plans.extend((9..=13).map(|it| known(it, &["seldom"])));
+    assert_eq!(names(&plans), ["p0", "p1", "p2", "p3"]);
+    // Nor do those that somebody has written.
+    plans = (2..=8).map(|it| known(it, &[])).collect();
+    plans.push(known(1, &["seldom"]));
+    assert_eq!(names(&plans), ["p2", "p3"]);
 }

@@ -69,6 +69,12 @@ impl Catalog {
         self.content.index.package(package)?.bundle(name)
     }
 
+    /// The package with a bundle of this name.
+    pub(crate) fn package_of(&self, bundle: &str) -> Option<Arc<Package>> {
+        let found = self.content.index.bundles().find(|it| it.name() == bundle)?;
+        self.package(found.package()?.name())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.content.index.counts().bundles == 0
     }

@@ -5,7 +5,7 @@ use crate::olm::api::keys::{annotation, label};
 use crate::olm::names::property::{GVK, GVK_REQUIRED, PACKAGE};
 use crate::olm::resolve::operator::Operator;
 use crate::olm::resolve::rule::ClusterVersions;
-use serde::Deserialize;
+use crate::olm::steps::properties;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,18 +44,6 @@ pub(crate) enum InstalledError {
     Phase { namespace: String, name: String, phase: String },
 }
 
-#[derive(Deserialize)]
-struct Written {
-    properties: Vec<Property>,
-}
-
-#[derive(Deserialize)]
-struct Property {
-    #[serde(rename = "type")]
-    kind: String,
-    value: Value,
-}
-
 impl Csv {
     pub(crate) fn of(csv: &ClusterServiceVersion) -> Csv {
         let metadata = &csv.metadata;
@@ -85,12 +73,6 @@ impl Csv {
     fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed | Phase::Replacing)
     }
-}
-
-/// Type and value of each property that an annotation holds.
-pub(crate) fn properties(annotation: &str) -> Result<Vec<(String, Value)>, serde_json::Error> {
-    let written: Written = serde_json::from_str(annotation)?;
-    Ok(written.properties.into_iter().map(|it| (it.kind, it.value)).collect())
 }
 
 /// The package that properties name; empty if there is none.

@@ -1,8 +1,10 @@
 //! The InstallPlan of an answer: what it says of the bundles that are to be installed, and its steps.
 
+use super::changes::summary;
 use super::installed;
 use crate::olm::api::install_plan::{
-    BundleLookup, InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, condition,
+    BundleLookup, InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, condition,
+    reason,
 };
 use crate::olm::api::keys::annotation;
 use crate::olm::api::operator_group::{OperatorGroup, UpgradeStrategy};
@@ -10,9 +12,11 @@ use crate::olm::api::subscription::{Approval, Subscription};
 use crate::olm::api::{API_VERSION, keys};
 use crate::olm::bundle::{Bundle, CSV};
 use crate::olm::duration;
+use crate::olm::plan::reference::{INLINE, Part, refer};
+use crate::olm::plan::set;
 use crate::olm::resolve::answer::New;
 use crate::olm::steps::{self, Chosen, StepError, ordered, properties_annotation};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::Value;
@@ -38,6 +42,8 @@ pub(crate) struct Group {
     pub unpack_timeout: Option<SignedDuration>,
     /// After which pause a bundle that could not be fetched is tried again, instead of longer and longer ones.
     pub unpack_retry: Option<SignedDuration>,
+    /// Operators that have nothing to do with each other have plans of their own.
+    pub per_operator: bool,
 }
 
 impl Group {
@@ -51,6 +57,7 @@ impl Group {
             account: group.status.as_ref().and_then(|status| status.service_account_ref.clone()),
             unpack_timeout: time(annotation::BUNDLE_UNPACK_TIMEOUT).filter(|time| !time.is_negative()),
             unpack_retry: time(annotation::BUNDLE_UNPACK_MIN_RETRY_INTERVAL).filter(|time| time.is_positive()),
+            per_operator: annotations.and_then(|all| all.get(annotation::PLANS)).is_some_and(|it| it == "per-operator"),
         }
     }
 }
@@ -74,6 +81,8 @@ pub(crate) struct Plan {
     pub is_empty: bool,
     /// Reason and message of a failure.
     pub failure: Option<(String, String)>,
+    /// Why what it names cannot be installed, as it was told last.
+    pub unresolved: Option<String>,
 }
 
 impl Plan {
@@ -81,8 +90,11 @@ impl Plan {
         let metadata = &plan.metadata;
         let status = plan.status.as_ref();
         let owners = metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone());
-        let is_failure = |type_: &str, status: &str| type_ == condition::INSTALLED && status == "False";
-        let failure = status.and_then(|it| it.conditions.iter().find(|it| is_failure(&it.type_, &it.status)));
+        let failed = |type_: &str| {
+            let is_failure = |it: &&InstallPlanCondition| it.type_ == type_ && it.status == "False";
+            status.and_then(|it| it.conditions.iter().find(is_failure))
+        };
+        let (failure, unresolved) = (failed(condition::INSTALLED), failed(condition::RESOLVED));
         Plan {
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -95,6 +107,7 @@ impl Plan {
             owners: owners.collect(),
             is_empty: status.is_none_or(|it| it.plan.is_empty() && it.bundle_lookups.is_empty()),
             failure: failure.map(|it| (it.reason.clone(), it.message.clone())),
+            unresolved: unresolved.map(|it| it.message.clone()),
         }
     }
 
@@ -111,12 +124,18 @@ impl Plan {
     pub(crate) fn is_open(&self) -> bool {
         !self.has_ended() && !self.is_running()
     }
+
+    /// Whether somebody has written which ClusterServiceVersions he wants, and nothing has been found for them yet.
+    pub(crate) fn is_by_hand(&self) -> bool {
+        let is_new = matches!(self.phase, InstallPlanPhase::None | InstallPlanPhase::Planning);
+        is_new && self.is_empty && self.owners.is_empty() && !self.csvs.is_empty()
+    }
 }
 
 /// By the properties of the ClusterServiceVersions, or of the bundles that were looked up.
 fn packages(status: &InstallPlanStatus) -> BTreeMap<String, String> {
     let of_text = |text: &str, name: &str| {
-        let properties = installed::properties(text).ok()?;
+        let properties = steps::properties(text).ok()?;
         let package = installed::package(&properties);
         (!package.is_empty()).then(|| (package.to_owned(), name.to_owned()))
     };
@@ -138,6 +157,9 @@ pub(crate) struct NewPlan {
     pub begun: Option<String>,
     pub generation: i64,
     pub approval: Approval,
+    pub approved: bool,
+    /// Somebody has written it: its resourceVersion at that time.
+    pub by_hand: Option<String>,
     pub owners: Vec<Arc<Subscription>>,
     pub account: Option<ObjectReference>,
     pub bundles: Vec<(New, Arc<Bundle>)>,
@@ -166,14 +188,26 @@ impl NewPlan {
         self.bundles.iter().map(|(new, _)| new.name.as_str())
     }
 
-    /// As it is created, and as its status is written after that.
-    pub(crate) fn object(&self) -> Result<(InstallPlan, InstallPlanStatus), StepError> {
+    /// Names of the ClusterServiceVersions whose places others take.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = &str> {
+        self.bundles.iter().map(|(new, _)| new.replaces.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// As it is created, and as its status is written after that. `before`: what is replaced, as far as it exists, by name.
+    pub(crate) fn object(
+        &self,
+        before: &BTreeMap<String, Value>,
+    ) -> Result<(InstallPlan, InstallPlanStatus), StepError> {
+        Ok((self.plan(summary(&self.bundles, before)), self.status()?))
+    }
+
+    fn plan(&self, changes: String) -> InstallPlan {
         let mut plan = InstallPlan::new(
             &self.name(),
             InstallPlanSpec {
                 cluster_service_version_names: self.csvs().map(ToOwned::to_owned).collect(),
                 approval: self.approval.clone(),
-                approved: self.approval != Approval::Manual,
+                approved: self.approved,
                 generation: Some(self.generation),
                 ..InstallPlanSpec::default()
             },
@@ -181,7 +215,12 @@ impl NewPlan {
         plan.metadata.namespace = Some(self.namespace.clone());
         plan.metadata.owner_references = Some(self.owners.iter().map(|it| owner(it)).collect());
         plan.metadata.labels = Some(BTreeMap::from([(keys::label::MANAGED.to_owned(), "true".to_owned())]));
-        let mut all = Vec::new();
+        plan.metadata.annotations = Some(BTreeMap::from([(annotation::CHANGES.to_owned(), changes)]));
+        plan
+    }
+
+    fn status(&self) -> Result<InstallPlanStatus, StepError> {
+        let mut parts = Vec::new();
         for (new, bundle) in &self.bundles {
             let chosen = Chosen {
                 bundle,
@@ -191,31 +230,37 @@ impl NewPlan {
                 properties: &new.properties,
             };
             let mut steps = steps::of_bundle(&chosen)?;
-            if new.subscriptions.is_empty() {
+            if new.subscriptions.is_empty() && self.by_hand.is_none() {
                 steps.push(steps::subscription(&chosen, &new.package, &new.channel));
             }
-            all.push(steps);
+            parts.push(Part { package: &new.package, image: &new.image, steps });
         }
+        // Whoever reads what they refer to needs the record of each bundle.
+        let has_references = refer(&mut parts, INLINE);
+        let lookups = self.bundles.iter().filter(|(new, _)| has_references || !new.image.is_empty());
         let catalogs: BTreeSet<&str> = self.bundles.iter().map(|(new, _)| new.catalog.1.as_str()).collect();
-        let phase = match self.approval {
-            Approval::Manual => InstallPlanPhase::RequiresApproval,
-            _ => InstallPlanPhase::Installing,
-        };
-        let status = InstallPlanStatus {
+        let phase = if self.approved { InstallPlanPhase::Installing } else { InstallPlanPhase::RequiresApproval };
+        Ok(InstallPlanStatus {
             phase,
             catalog_sources: catalogs.into_iter().map(ToOwned::to_owned).collect(),
-            plan: ordered(all),
-            bundle_lookups: self.bundles.iter().filter_map(|(new, _)| lookup(new)).collect(),
+            plan: ordered(parts.into_iter().map(|part| part.steps).collect()),
+            bundle_lookups: lookups.map(|(new, _)| lookup(new)).collect(),
             attenuated_service_account_ref: self.account.clone(),
             ..InstallPlanStatus::default()
-        };
-        Ok((plan, status))
+        })
     }
 }
 
+/// The status of a plan that somebody has written and that has no steps, because of this cause.
+pub(crate) fn unresolved(mut status: InstallPlanStatus, cause: &str, now: Timestamp) -> InstallPlanStatus {
+    set(&mut status, condition::RESOLVED, ("False", reason::DEPENDENCIES_CONFLICT, cause), now);
+    cause.clone_into(&mut status.message);
+    status
+}
+
 /// The record of a bundle that was fetched.
-fn lookup(new: &New) -> Option<BundleLookup> {
-    (!new.image.is_empty()).then(|| BundleLookup {
+fn lookup(new: &New) -> BundleLookup {
+    BundleLookup {
         path: new.image.clone(),
         identifier: new.name.clone(),
         replaces: new.replaces.clone(),
@@ -226,7 +271,7 @@ fn lookup(new: &New) -> Option<BundleLookup> {
         },
         conditions: Vec::new(),
         properties: properties_annotation(&new.properties),
-    })
+    }
 }
 
 fn owner(subscription: &Subscription) -> OwnerReference {

@@ -32,8 +32,8 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    pub(super) fn is_none(&self) -> bool {
-        self.pending.is_empty() && self.failed.is_empty()
+    pub(super) fn count(&self) -> usize {
+        self.pending.len() + self.failed.len()
     }
 }
 

@@ -3,12 +3,18 @@
 use super::*;
 use crate::object::condition::ConditionStatus;
 use crate::olm::api::cluster_service_version::Phase;
-use crate::olm::api::subscription::{State, SubscriptionSpec, condition, reason};
+use crate::olm::api::install_plan::InstallPlanPhase;
+use crate::olm::api::subscription::{Approval, State, SubscriptionSpec, condition, reason};
 use crate::olm::bundle::read;
 use crate::olm::catalog::served::tests::content;
+use crate::olm::resolve::answer::Outcome;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
+mod by_hand;
+mod changes;
+mod components;
 mod forecast;
 mod plans;
 mod standing;
@@ -185,7 +191,7 @@ impl Case {
 
     /// Names of the ClusterServiceVersions of the plan that is made.
     fn planned(&self) -> Option<Vec<String>> {
-        self.decide().create.map(|new| new.csvs().map(ToOwned::to_owned).collect())
+        self.decide().create.first().map(|new| new.csvs().map(ToOwned::to_owned).collect())
     }
 
     /// The status of the first Subscription.

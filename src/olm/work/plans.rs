@@ -2,6 +2,7 @@
 //! runs it to an effect.
 
 mod attempt;
+mod contents;
 mod live;
 mod views;
 
@@ -11,10 +12,12 @@ use crate::olm::api::install_plan::{InstallPlan, InstallPlanStatus};
 use crate::olm::plan::group::Group;
 use crate::olm::plan::surplus::{Known, surplus};
 use crate::olm::plan::{Decision, Facts, decide};
-use crate::olm::work::catalogs::Figures;
+use crate::olm::work::bundles::Bundles;
+use crate::olm::work::catalogs::{self, Figures};
 use crate::process::events::Events;
 use crate::process::turns::due;
 use attempt::{Attempt, Retries};
+use contents::Contents;
 use jiff::{SignedDuration, Timestamp};
 use live::{Live, plan_kind};
 use serde_json::json;
@@ -54,17 +57,20 @@ pub(crate) struct PlanController {
     live: Live,
     writer: Arc<Writer<Key>>,
     retries: Arc<Retries>,
+    contents: Contents,
     events: Events,
     figures: Arc<Figures>,
 }
 
 impl PlanController {
-    /// `objects` writes while the lease is held. `leading` says whether it is.
+    /// `objects` writes while the lease is held. `leading` says whether it is. `known`: how images are reached, for the `bundles` that
+    /// plans refer to.
     pub(crate) fn new(
         settings: Settings,
         clients: &Arc<Clients>,
         objects: Objects,
         leading: watch::Receiver<bool>,
+        (known, bundles): (watch::Receiver<Arc<catalogs::Known>>, Arc<Bundles>),
         (events, figures): (Events, Arc<Figures>),
         stop: &CancellationToken,
     ) -> PlanController {
@@ -77,6 +83,7 @@ impl PlanController {
             live: Live::start(clients, &changed, stop),
             writer: Writer::new(changed.clone()),
             retries: Arc::default(),
+            contents: Contents { known, bundles },
             changed,
             events,
             figures,
@@ -137,6 +144,7 @@ impl PlanController {
                     events: self.events.clone(),
                     figures: self.figures.clone(),
                     retries: self.retries.clone(),
+                    contents: self.contents.clone(),
                     plan: plan.clone(),
                     own_namespace: self.settings.namespace.clone(),
                     retried: self.settings.retried,

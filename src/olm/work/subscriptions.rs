@@ -8,19 +8,21 @@ mod resolving;
 mod unpack;
 mod views;
 
+use super::bundles::Bundles;
 use super::catalogs::{Known, Outputs};
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
-use crate::olm::net::store::Store;
+use crate::olm::resolve::answer::Answer;
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::subscription::news::{About, news};
-use crate::olm::subscription::{Decision, Facts, Gate, Wanted};
+use crate::olm::subscription::plan::Plan;
+use crate::olm::subscription::{ByHand, Decision, Facts, Gate, Wanted};
 use crate::process::events::Events;
 use crate::process::turns::due;
 pub(crate) use figures::SubscriptionFigures;
 use jiff::Timestamp;
 use live::{All, Live};
-use perform::{Key, create, give_up, write_status};
+use perform::{Key, create, give_up, refuse, write_status};
 use resolving::Resolving;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +49,7 @@ pub(crate) struct Means<'a> {
     pub clients: &'a Clients,
     /// Writes while the lease is held.
     pub objects: Objects,
-    pub store: Arc<Store>,
+    pub bundles: Arc<Bundles>,
     pub events: Events,
     pub figures: Arc<SubscriptionFigures>,
 }
@@ -60,7 +62,8 @@ pub(crate) struct SubscriptionController {
     live: Live,
     known: watch::Receiver<Arc<Known>>,
     writer: Arc<Writer<Key>>,
-    resolving: BTreeMap<String, Resolving>,
+    /// By namespace and, for a plan that somebody has written, its name.
+    resolving: BTreeMap<(String, String), Resolving>,
     lanes: resolving::Lanes,
     unpacker: Unpacker,
     events: Events,
@@ -76,11 +79,11 @@ impl SubscriptionController {
         outputs: &Outputs,
         stop: &CancellationToken,
     ) -> SubscriptionController {
-        let Means { clients, objects, store, events, figures } = means;
+        let Means { clients, objects, bundles, events, figures } = means;
         let changed = Arc::new(Notify::new());
         let live = Live::start(clients, &changed, stop);
         figures.show(live.clone());
-        let unpacker = Unpacker::new(store, settings.unpack_timeout, changed.clone(), stop.clone());
+        let unpacker = Unpacker::new(bundles, settings.unpack_timeout, changed.clone(), stop.clone());
         SubscriptionController {
             settings,
             objects,
@@ -117,7 +120,7 @@ impl SubscriptionController {
         let at = Instant::now();
         let (Some(all), Some(catalogs)) = (self.live.all(), known.catalogs.as_ref()) else { return None };
         self.figures.on_look(&all.subscriptions);
-        self.resolving.retain(|namespace, _| all.subscriptions.contains_key(namespace));
+        let mut asked = BTreeSet::new();
         let cluster = ClusterVersions { kubernetes: known.kubernetes.clone(), release: self.settings.version.clone() };
         let refused = self.writer.rejections();
         let mut wanted = Vec::new();
@@ -125,17 +128,48 @@ impl SubscriptionController {
             let refused = refused.get(&Key::NewPlan(namespace.clone()).to_string()).map(String::as_str);
             let facts = Facts { refused, ..facts(namespace, &all, catalogs, &self.settings) };
             let gate = facts.gate();
-            let resolving = self.resolving.entry(namespace.clone()).or_default();
-            let found = match &gate {
-                Gate::Open(inputs) => resolving.answer(inputs, &cluster, &self.lanes),
-                Gate::Closed(_) | Gate::Waiting => None,
-            };
+            let key = (namespace.clone(), String::new());
+            let found = answer(&mut self.resolving, &self.lanes, &key, (&gate, &cluster));
+            asked.insert(key);
             let unpacker = &self.unpacker;
             let decision = facts.decide(&gate, found.as_deref(), &|new| unpacker.look(new), now);
             self.perform(&facts, decision, &mut wanted, at);
         }
+        for namespace in all.plans.keys() {
+            let facts = facts(namespace, &all, catalogs, &self.settings);
+            for plan in facts.by_hand() {
+                let gate = facts.gate_by_hand(plan);
+                let key = (namespace.clone(), plan.name.clone());
+                let found = answer(&mut self.resolving, &self.lanes, &key, (&gate, &cluster));
+                asked.insert(key);
+                let unpacker = &self.unpacker;
+                let decision = facts.decide_by_hand(plan, &gate, found.as_deref(), &|new| unpacker.look(new));
+                self.perform_by_hand(plan, namespace, decision, &mut wanted, at);
+            }
+        }
+        self.resolving.retain(|key, _| asked.contains(key));
         let next = self.unpacker.want(&wanted, known);
         next.into_iter().chain(self.writer.next()).min()
+    }
+
+    /// For a plan that somebody has written.
+    fn perform_by_hand(
+        &self,
+        plan: &Arc<Plan>,
+        namespace: &str,
+        decision: ByHand,
+        wanted: &mut Vec<Wanted>,
+        at: Instant,
+    ) {
+        wanted.extend(decision.wanted);
+        let key = Key::Plan(namespace.to_owned(), plan.name.clone());
+        let parts = (self.objects.clone(), self.live.clone());
+        if let Some(new) = decision.resolve {
+            self.writer.begin(key, at, PAUSE, create(parts.0, parts.1, vec![new]));
+        } else if let Some(cause) = decision.refuse {
+            let write = refuse(parts, namespace.to_owned(), plan.clone(), cause);
+            self.writer.begin(key, at, PAUSE, write);
+        }
     }
 
     fn perform(&self, facts: &Facts<'_>, decision: Decision, wanted: &mut Vec<Wanted>, at: Instant) {
@@ -157,10 +191,23 @@ impl SubscriptionController {
             let key = Key::Plan(namespace.clone(), plan.name.clone());
             self.writer.begin(key, at, PAUSE, give_up(self.objects.clone(), namespace.clone(), plan));
         }
-        if let Some(new) = new {
+        if !new.is_empty() {
             let write = create(self.objects.clone(), self.live.clone(), new);
             self.writer.begin(Key::NewPlan(namespace), at, PAUSE, write);
         }
+    }
+}
+
+fn answer(
+    resolving: &mut BTreeMap<(String, String), Resolving>,
+    lanes: &resolving::Lanes,
+    key: &(String, String),
+    (gate, cluster): (&Gate, &ClusterVersions),
+) -> Option<Arc<Result<Answer, String>>> {
+    let resolving = resolving.entry(key.clone()).or_default();
+    match gate {
+        Gate::Open(inputs) => resolving.answer(inputs, cluster, lanes),
+        Gate::Closed(_) | Gate::Waiting => None,
     }
 }
 

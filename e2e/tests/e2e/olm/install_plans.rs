@@ -1,5 +1,11 @@
 //! InstallPlans as a client writes them: when they are carried out, what comes of it, and what is refused.
 
+mod by_hand;
+mod components;
+mod definitions;
+mod disturbed;
+mod large;
+
 use std::time::Duration;
 
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
@@ -7,6 +13,7 @@ use e2e::harness::Cvo;
 use e2e::harness::audit::{self, Request};
 use e2e::olm::{self, USER};
 use e2e::random::SeededRandom;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -41,11 +48,11 @@ impl World {
         self.spawn_plans(self.process(PROCESS));
     }
 
-    /// Writes a plan with these steps, each of which belongs to the first one.
+    /// Writes a plan with these steps, each of which belongs to the first one. It has an owner, as one that was made for a Subscription.
     async fn plan(&self, name: &str, generation: i64, approved: bool, manifests: &[Value]) {
         let csv = manifests[0]["metadata"]["name"].clone();
         let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"name": name, "namespace": "shop"},
+            "metadata": {"name": name, "namespace": "shop", "ownerReferences": [self.owner().await]},
             "spec": {"approval": "Manual", "approved": approved, "generation": generation,
                 "clusterServiceVersionNames": [csv]}});
         let plan: InstallPlan = serde_json::from_value(plan).unwrap();
@@ -54,6 +61,13 @@ impl World {
         let phase = if approved { "Installing" } else { "RequiresApproval" };
         let status = json!({"status": {"phase": phase, "catalogSources": [], "plan": steps}});
         self.installs().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    }
+
+    /// The namespace as the owner of an object.
+    async fn owner(&self) -> Value {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let uid = namespaces.get("shop").await.unwrap().metadata.uid;
+        json!({"apiVersion": "v1", "kind": "Namespace", "name": "shop", "uid": uid})
     }
 
     fn installs(&self) -> Api<InstallPlan> {

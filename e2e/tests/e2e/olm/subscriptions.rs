@@ -130,7 +130,7 @@ pub(super) async fn with_rights() -> World {
 }
 
 impl World {
-    fn start_with_rights(&self) {
+    pub(super) fn start_with_rights(&self) {
         let process = olm::limited(&self.cluster, &self.catalog_ports).unwrap().log_level("info,cvo=debug");
         self.cluster.spawn(process.flag("--secure-port", "0").launch(PROCESS).unwrap()).unwrap();
     }

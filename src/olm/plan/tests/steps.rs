@@ -1,3 +1,4 @@
+use super::super::reference::Found;
 use super::super::step::{Action, Context, Csv, StepError, copied, desired, merged, owner_conflict, read};
 use super::*;
 use crate::merge::Outcome as Merged;
@@ -19,7 +20,7 @@ fn object(api_version: &str, kind: &str) -> Value {
 }
 
 fn item(step: &Step) -> Result<super::super::step::Item, StepError> {
-    read(&plan("Installing", true, &[]), 3, step)
+    read(&plan("Installing", true, &[]), 3, step, &Found::default())
 }
 
 fn context(owner: Option<&'static str>, namespaced: bool) -> Context<'static> {
@@ -77,7 +78,13 @@ fn step_without_an_object_says_so() {
     assert!(matches!(with("{"), StepError::Json(_)));
     assert!(matches!(with("[]"), StepError::Other { .. }));
     let reference = r#"{"kind":"ConfigMap","name":"n","namespace":"olm","catalogSourceName":"c"}"#;
-    assert_eq!(with(reference), StepError::Reference("olm/n".to_owned()));
+    assert_eq!(with(reference), StepError::NoName, "it does not say which catalog it is of");
+    let whole = reference.replace('}', r#","catalogSourceNamespace":"olm"}"#);
+    let missing = with(&whole).to_string();
+    assert!(
+        missing.starts_with("its manifest is in ConfigMap olm/n: it has no ConfigMap x; delete the plan"),
+        "{missing}"
+    );
     assert_eq!(with(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}"#), StepError::NoName);
     // One kind in the list and another in the text.
     let other = with(&object("rbac.authorization.k8s.io/v1", "ClusterRole").to_string());
@@ -99,7 +106,7 @@ fn object_without_a_name_has_the_same_one_at_each_attempt() {
     let names = [0, 1].map(|_| item(&step("ConfigMap", &manifest)).unwrap().name);
     assert_eq!(names[0], names[1]);
     assert!(names[0].starts_with("c-") && names[0].len() == 7, "{}", names[0]);
-    let other = read(&plan("Installing", true, &[]), 4, &step("ConfigMap", &manifest)).unwrap();
+    let other = read(&plan("Installing", true, &[]), 4, &step("ConfigMap", &manifest), &Found::default()).unwrap();
     assert_ne!(other.name, names[0]);
 }
 
@@ -120,6 +127,14 @@ fn object_says_who_owns_it_and_who_made_it() {
             "olm.owner.kind": "ClusterServiceVersion"}})
     );
     let managed = json!({"olm.managed": "true"});
+    let mut of_long = step("ClusterRole", &object("rbac.authorization.k8s.io/v1", "ClusterRole"));
+    of_long.resolving = format!("{}.v1", "long-name-".repeat(8));
+    let labels = desired(&item(&of_long).unwrap(), context(Some("u1"), false))["metadata"]["labels"].clone();
+    assert_eq!(
+        labels["olm.owner"],
+        crate::olm::names::label_value(&of_long.resolving),
+        "labels are shorter than names"
+    );
     let csv = wanted("operators.coreos.com/v1alpha1", "ClusterServiceVersion", true);
     assert_eq!(csv["metadata"], json!({"name": "x", "namespace": "shop", "labels": managed}));
     let subscription = wanted("operators.coreos.com/v1alpha1", "Subscription", true);

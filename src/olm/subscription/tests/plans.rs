@@ -113,22 +113,22 @@ fn version_that_was_asked_for_by_name_is_not_superseded() {
 fn plan_has_generation_approval_and_owners_of_the_namespace() {
     let case = Case::of(&["a", "b"]).with_plan(plan(7, "x.v1", InstallPlanPhase::Complete));
     let case = case.change(1, |it| it.spec.install_plan_approval = Some(Approval::Manual));
-    let new = case.decide().create.unwrap();
-    let (plan, status) = new.object().unwrap();
+    let new = case.decide().create.remove(0);
+    let (plan, status) = new.object(&BTreeMap::new()).unwrap();
     assert_eq!((plan.spec.generation, plan.spec.approved, &plan.spec.approval), (Some(8), false, &Approval::Manual));
     assert_eq!(plan.spec.cluster_service_version_names, ["a.v2", "b.v1", "c.v1"]);
     assert_eq!(status.phase, InstallPlanPhase::RequiresApproval);
     let owners: Vec<String> = plan.metadata.owner_references.iter().flatten().map(|it| it.uid.clone()).collect();
     assert_eq!(owners, ["uid-a", "uid-b"]);
     assert!(plan.metadata.name.as_deref().unwrap().starts_with("install-"));
-    assert_eq!(case.decide().create.unwrap().name(), new.name(), "whoever tries again makes the same one");
-    let automatic = Case::of(&["a"]).decide().create.unwrap().object().unwrap();
+    assert_eq!(case.decide().create.remove(0).name(), new.name(), "whoever tries again makes the same one");
+    let automatic = Case::of(&["a"]).decide().create.remove(0).object(&BTreeMap::new()).unwrap();
     assert_eq!((automatic.0.spec.approved, automatic.1.phase), (true, InstallPlanPhase::Installing));
 }
 
 #[test]
 fn bundle_that_only_others_depend_on_gets_a_subscription() {
-    let (_, status) = Case::of(&["b"]).decide().create.unwrap().object().unwrap();
+    let (_, status) = Case::of(&["b"]).decide().create.remove(0).object(&BTreeMap::new()).unwrap();
     let kinds: Vec<(&str, &str)> =
         status.plan.iter().map(|step: &Step| (step.resource.kind.as_str(), step.resource.name.as_str())).collect();
     assert!(kinds.contains(&("Subscription", "c-stable-main-ns")), "{kinds:?}");
@@ -153,7 +153,7 @@ fn no_plan_is_made_while_one_bundle_is_missing() {
 #[test]
 fn plan_whose_steps_were_not_written_is_completed() {
     let begun = Plan { is_empty: true, phase: InstallPlanPhase::None, ..plan(4, "a.v2", InstallPlanPhase::None) };
-    let new = Case::of(&["a"]).with_plan(begun).decide().create.unwrap();
+    let new = Case::of(&["a"]).with_plan(begun).decide().create.remove(0);
     assert_eq!((new.name().as_str(), new.generation), ("install-4", 4));
 }
 
@@ -178,4 +178,44 @@ fn group_says_how_long_fetching_may_take_and_when_it_is_tried_again() {
         let wanted = case.decide().wanted;
         assert_eq!((seconds(wanted[0].timeout), seconds(wanted[0].retry)), expected, "{timeout} {retry}");
     }
+}
+
+/// A bundle of this name with a definition of so many bytes.
+fn large(name: &str, size: usize) -> Arc<Bundle> {
+    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+        "spec": {"install": {"strategy": "deployment", "spec": {"deployments": []}}}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{name}.g"), "annotations": {"text": "x".repeat(size)}},
+        "spec": {"group": "g", "names": {"kind": "K", "plural": "ks"}, "versions": []}});
+    Arc::new(read::manifests(name, &[csv.to_string(), definition.to_string()]).unwrap())
+}
+
+#[test]
+fn plan_with_megabytes_of_manifests_fits_into_an_object_and_says_where_they_are() {
+    let mut new = Case::of(&["b"]).decide().create.remove(0);
+    let first = new.bundles[0].0.clone();
+    let named = |at: usize| New { name: format!("b{at}.v1"), ..first.clone() };
+    new.bundles = (0..20).map(|at| (named(at), large(&named(at).name, 600_000))).collect();
+    let (_, status) = new.object(&BTreeMap::new()).unwrap();
+    let size = serde_json::to_string(&status).unwrap().len();
+    assert!(size < 1 << 20, "{size}");
+    let definitions: Vec<&Step> =
+        status.plan.iter().filter(|step| step.resource.kind == "CustomResourceDefinition").collect();
+    assert_eq!(definitions.len(), 20);
+    for step in definitions {
+        let manifest: Value = serde_json::from_str(&step.resource.manifest).unwrap();
+        let expected = (&json!("Bundle"), &json!(step.resolving), &json!(first.image), &json!("main"));
+        let said = (&manifest["kind"], &manifest["name"], &manifest["image"], &manifest["catalogSourceName"]);
+        assert_eq!(said, expected);
+    }
+    // The rest stands there.
+    let csv: Value = serde_json::from_str(&status.plan[0].resource.manifest).unwrap();
+    assert_eq!(csv["kind"], "ClusterServiceVersion");
+    // Of manifests that its catalog has, there is a record as well, which says what they need to be found.
+    let inline = |size: usize| {
+        let mut new = new.clone();
+        new.bundles = vec![(New { image: String::new(), ..first.clone() }, large(&first.name, size))];
+        new.object(&BTreeMap::new()).unwrap().1.bundle_lookups.len()
+    };
+    assert_eq!((inline(600_000), inline(1_000)), (1, 0));
 }

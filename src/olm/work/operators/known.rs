@@ -7,6 +7,7 @@ use super::served::{self, Natives};
 use super::views::{ConditionView, Csv, CsvView, GroupView};
 use crate::cluster::followed::View;
 use crate::olm::api::operator_condition::OperatorCondition;
+use crate::olm::names::label_value;
 use crate::olm::operator::Group;
 use crate::olm::operator::condition::{self, Known as KnownObject};
 use crate::olm::operator::deployment::Live as LiveDeployment;
@@ -142,7 +143,8 @@ impl Known {
     /// ClusterRoleBindings and ClusterRoles that belong to a ClusterServiceVersion.
     pub(super) fn cluster_objects(&self, csv: &Csv) -> impl Iterator<Item = ClusterObject> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let id = Some((text(&csv.metadata.namespace), text(&csv.metadata.name)));
+        // As its labels have it.
+        let id = Some((text(&csv.metadata.namespace), label_value(csv.metadata.name.as_deref().unwrap_or_default())));
         let of = id.clone();
         let bindings = self.roles.cluster_bindings.iter().filter(move |(_, it)| it.owner == id);
         let roles = self.roles.cluster_roles.iter().filter(move |(_, it)| it.owner == of);

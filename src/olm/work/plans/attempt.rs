@@ -2,6 +2,7 @@
 
 mod look;
 
+use super::contents::Contents;
 use super::live::{Live, csv_kind};
 use super::{Key, write_status};
 use crate::cluster::{ApiError, Kind, Kinds, Objects, Warnings};
@@ -10,8 +11,9 @@ use crate::merge::Outcome as Merged;
 use crate::olm::api::API_VERSION;
 use crate::olm::api::install_plan::{InstallPlan, StepStatus};
 use crate::olm::bundle::CSV;
+use crate::olm::plan::reference;
 use crate::olm::plan::step::{self, Action, Item};
-use crate::olm::plan::{Outcome, Trouble, after, is_final};
+use crate::olm::plan::{Outcome, Trouble, after, is_final, is_waiting};
 use crate::olm::work::catalogs::Figures;
 use crate::process::events::{Events, Notice};
 use futures::StreamExt;
@@ -110,6 +112,7 @@ pub(super) struct Attempt {
     pub events: Events,
     pub figures: Arc<Figures>,
     pub retries: Arc<Retries>,
+    pub contents: Contents,
     pub plan: Arc<InstallPlan>,
     /// The namespace of the process.
     pub own_namespace: String,
@@ -138,7 +141,10 @@ impl Attempt {
 
     async fn carry_out(&self) -> Outcome {
         let mut outcome = Outcome::default();
-        let (items, mut waiting, mut problems) = self.read(&mut outcome);
+        let contents = self.contents.of(&self.objects, &self.plan).await;
+        let (items, mut waiting, mut problems) = self.read(&contents, &mut outcome);
+        // All of it is in the objects now.
+        drop(contents);
         let mut together_all = Together::of(&items, self.live.csvs());
         let looked: Vec<_> = {
             let known = &together_all;
@@ -166,13 +172,20 @@ impl Attempt {
     }
 
     /// The steps that are left, and those that wait until their definition is served.
-    fn read(&self, outcome: &mut Outcome) -> (Vec<Item>, Vec<(usize, String)>, Vec<Problem>) {
+    fn read(
+        &self,
+        contents: &reference::Found,
+        outcome: &mut Outcome,
+    ) -> (Vec<Item>, Vec<(usize, String)>, Vec<Problem>) {
         let (mut items, mut waiting, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         let steps = self.plan.status.iter().flat_map(|status| &status.plan).enumerate();
         for (place, step) in steps.filter(|(_, step)| !is_final(&step.status)) {
             let resource = &step.resource;
-            match step::read(&self.plan, place, step) {
-                Ok(item) if step.status == StepStatus::WaitingForApi => waiting.push((place, item.name)),
+            if is_waiting(step) {
+                waiting.push((place, resource.name.clone()));
+                continue;
+            }
+            match step::read(&self.plan, place, step, contents) {
                 Ok(item) => items.push(item),
                 Err(error) => {
                     if error.is_unsupported() {

@@ -32,6 +32,7 @@ impl View for PlanView {
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             generation: plan.spec.generation.unwrap_or_default(),
             phase: status.map(|status| status.phase.clone()).unwrap_or_default(),
+            owners: metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect(),
         };
         let has_ended = matches!(known.phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed);
         let is_deleted = metadata.deletion_timestamp.is_some();

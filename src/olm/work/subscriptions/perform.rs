@@ -6,10 +6,12 @@ use crate::olm::api::API_VERSION;
 use crate::olm::api::install_plan::InstallPlan;
 use crate::olm::api::subscription::{Subscription, SubscriptionStatus};
 use crate::olm::subscription::news::{About, News};
-use crate::olm::subscription::plan::{NewPlan, Plan};
+use crate::olm::subscription::plan::{NewPlan, Plan, unresolved};
 use crate::process::events::{Events, Notice};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -76,37 +78,89 @@ fn regarding(about: &About, subscription: &Subscription) -> ObjectReference {
     }
 }
 
+/// Creates the plans, one after the other. One that cannot be created ends it.
+pub(super) async fn create(objects: Objects, live: Live, new: Vec<NewPlan>) -> Result<(), ApiError> {
+    for new in new {
+        create_one(&objects, &live, new).await?;
+    }
+    Ok(())
+}
+
 /// Creates the plan, and then writes its steps. If one of its ClusterServiceVersions exists, the watch has not told of it yet, and there
 /// is nothing to do.
-pub(super) async fn create(objects: Objects, live: Live, new: NewPlan) -> Result<(), ApiError> {
-    let namespace = new.namespace.clone();
-    for name in new.csvs() {
-        if let Some(known) = objects.get(&csv_kind(), &namespace, name).await? {
+async fn create_one(objects: &Objects, live: &Live, new: NewPlan) -> Result<(), ApiError> {
+    let namespace = new.namespace.as_str();
+    for name in new.csvs().filter(|_| new.by_hand.is_none()) {
+        if let Some(known) = objects.get(&csv_kind(), namespace, name).await? {
             live.csvs.on_answer(known);
             return Ok(());
+        }
+    }
+    let mut before = BTreeMap::new();
+    for name in new.replaced() {
+        if let Some(replaced) = objects.get(&csv_kind(), namespace, name).await? {
+            before.insert(name.to_owned(), replaced);
         }
     }
     let refused = |error: &dyn fmt::Display| ApiError {
         attempt: format!("make the steps of InstallPlan {}/{}", namespace, new.name()),
         cause: Cause::Server { code: 422, reason: "Invalid".to_owned(), message: error.to_string() },
     };
-    let (plan, status) = new.object().map_err(|error| refused(&error))?;
+    let (plan, status) = new.object(&before).map_err(|error| refused(&error))?;
     let name = new.name();
-    let created = match objects.create(&plan_kind(), &namespace, &json!(plan)).await {
-        Ok(created) => Some(created),
-        // It is ours, and was made before its steps could be written.
-        Err(error) if error.is_already_exists() => objects.get(&plan_kind(), &namespace, &name).await?,
-        Err(error) => return Err(error),
+    let begun = match &new.by_hand {
+        Some(version) => annotated(objects, (namespace, &name), version, plan).await?,
+        None => match objects.create(&plan_kind(), namespace, &json!(plan)).await {
+            Ok(created) => Some(created),
+            // It is ours, and was made before its steps could be written.
+            Err(error) if error.is_already_exists() => objects.get(&plan_kind(), namespace, &name).await?,
+            Err(error) => return Err(error),
+        },
     };
-    let Some(mut created) = created.and_then(|it| serde_json::from_value::<InstallPlan>(it).ok()) else {
+    let Some(mut begun) = begun.and_then(|it| serde_json::from_value::<InstallPlan>(it).ok()) else {
         return Ok(());
     };
-    if created.status.as_ref().is_some_and(|status| !status.plan.is_empty()) {
-        live.plans.on_written(created);
+    if begun.status.as_ref().is_some_and(|status| !status.plan.is_empty()) {
+        live.plans.on_written(begun);
         return Ok(());
     }
-    created.status = Some(status);
-    let written = objects.replace_status(&plan_kind(), &namespace, &name, &json!(created)).await?;
+    begun.status = Some(status);
+    let written = objects.replace_status(&plan_kind(), namespace, &name, &json!(begun)).await?;
+    live.plans.on_answer(written);
+    Ok(())
+}
+
+/// The plan that somebody has written, with the annotation of the one that was made for it; `None` if it is another one than it was.
+async fn annotated(
+    objects: &Objects,
+    (namespace, name): (&str, &str),
+    version: &str,
+    new: InstallPlan,
+) -> Result<Option<Value>, ApiError> {
+    let known = objects.get(&plan_kind(), namespace, name).await?;
+    let Some(mut known) = known.and_then(|it| serde_json::from_value::<InstallPlan>(it).ok()) else { return Ok(None) };
+    if known.metadata.resource_version.as_deref() != Some(version) {
+        return Ok(None);
+    }
+    known.metadata.annotations.get_or_insert_default().extend(new.metadata.annotations.unwrap_or_default());
+    objects.replace(&plan_kind(), namespace, name, &json!(known)).await.map(Some)
+}
+
+/// Says of a plan that somebody has written why it has no steps.
+pub(super) async fn refuse(
+    (objects, live): (Objects, Live),
+    namespace: String,
+    plan: Arc<Plan>,
+    cause: String,
+) -> Result<(), ApiError> {
+    let known = objects.get(&plan_kind(), &namespace, &plan.name).await?;
+    let Some(mut known) = known.and_then(|it| serde_json::from_value::<InstallPlan>(it).ok()) else { return Ok(()) };
+    if known.metadata.resource_version.as_deref() != Some(&plan.resource_version) {
+        return Ok(());
+    }
+    let status = known.status.take().unwrap_or_default();
+    known.status = Some(unresolved(status, &cause, Timestamp::now()));
+    let written = objects.replace_status(&plan_kind(), &namespace, &plan.name, &json!(known)).await?;
     live.plans.on_answer(written);
     Ok(())
 }

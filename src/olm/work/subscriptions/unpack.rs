@@ -2,18 +2,12 @@
 //! again, later and later.
 
 use crate::cluster::{jittered, task};
-use crate::error::chain;
-use crate::net::registry::source;
 use crate::olm::api::keys::annotation::BUNDLE_UNPACK_TIMEOUT;
-use crate::olm::bundle::{Bundle, read};
-use crate::olm::catalog::objects::manifests;
-use crate::olm::catalog::served::Content;
-use crate::olm::net::bundle;
-use crate::olm::net::pull::open;
-use crate::olm::net::store::Store;
-use crate::olm::resolve::answer::{Id, New};
+use crate::olm::bundle::Bundle;
+use crate::olm::resolve::answer::New;
 use crate::olm::subscription::{Unpacked, Wanted};
-use crate::olm::work::catalogs::{Known, Reach, Way};
+use crate::olm::work::bundles::{Bundles, Failure, Origin, Source};
+use crate::olm::work::catalogs::Known;
 use jiff::SignedDuration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,17 +23,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(10), Duration::from_se
 /// Longer than anybody waits.
 const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A bundle: its catalog, its package, its name and its image.
-type Key = (Id, String, String, String);
-
 pub(super) struct Unpacker {
-    store: Arc<Store>,
+    bundles: Arc<Bundles>,
     changed: Arc<Notify>,
     stop: CancellationToken,
     places: Arc<Semaphore>,
     /// How long fetching one may take, unless the group of the namespace says something else; zero for as long as it takes.
     timeout: Duration,
-    all: BTreeMap<Key, Entry>,
+    all: BTreeMap<Source, Entry>,
 }
 
 struct Entry {
@@ -50,32 +41,6 @@ struct Entry {
     _task: AbortOnDropHandle<()>,
 }
 
-/// Where the content comes from. What has failed may succeed where that is something else than before.
-#[derive(Clone, Default)]
-struct Origin {
-    /// For bundles whose manifests are in the catalog.
-    content: Option<Arc<Content>>,
-    /// For those with an image.
-    way: Option<Way>,
-}
-
-impl Origin {
-    fn of(new: &New, known: &Known) -> Origin {
-        if new.image.is_empty() {
-            let visible = known.catalogs.as_ref().and_then(|all| all.get(&new.catalog));
-            return Origin { content: visible.and_then(|visible| visible.content.clone()), way: None };
-        }
-        Origin { content: None, way: known.reach.get(&new.catalog).cloned() }
-    }
-
-    fn is_same(&self, other: &Origin) -> bool {
-        fn same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
-            one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
-        }
-        same(self.content.as_ref(), other.content.as_ref()) && same(self.way.as_ref(), other.way.as_ref())
-    }
-}
-
 #[derive(Clone)]
 enum State {
     Pending,
@@ -83,29 +48,24 @@ enum State {
     Failed { failure: Failure, until: Instant },
 }
 
-/// Why the content is not there.
-#[derive(Clone)]
-struct Failure {
-    cause: String,
-    of_content: bool,
-}
-
-fn key(new: &New) -> Key {
-    (new.catalog.clone(), new.package.clone(), new.name.clone(), new.image.clone())
-}
-
-fn passing(cause: String) -> Failure {
-    Failure { cause, of_content: false }
-}
-
-fn of_content(cause: String) -> Failure {
-    Failure { cause, of_content: true }
+fn key(new: &New) -> Source {
+    Source {
+        catalog: new.catalog.clone(),
+        package: new.package.clone(),
+        name: new.name.clone(),
+        image: new.image.clone(),
+    }
 }
 
 impl Unpacker {
-    pub(super) fn new(store: Arc<Store>, timeout: Duration, changed: Arc<Notify>, stop: CancellationToken) -> Unpacker {
+    pub(super) fn new(
+        bundles: Arc<Bundles>,
+        timeout: Duration,
+        changed: Arc<Notify>,
+        stop: CancellationToken,
+    ) -> Unpacker {
         let places = Arc::new(Semaphore::new(IMAGES));
-        Unpacker { store, changed, stop, places, timeout, all: BTreeMap::new() }
+        Unpacker { bundles, changed, stop, places, timeout, all: BTreeMap::new() }
     }
 
     pub(super) fn look(&self, new: &New) -> Unpacked {
@@ -122,12 +82,14 @@ impl Unpacker {
 
     /// From now on these are fetched and kept, and no others. Returns when one that has failed is tried again.
     pub(super) fn want(&mut self, wanted: &[Wanted], known: &Known) -> Option<Instant> {
-        let keys: BTreeSet<Key> = wanted.iter().map(|wanted| key(&wanted.new)).collect();
+        let keys: BTreeSet<Source> = wanted.iter().map(|wanted| key(&wanted.new)).collect();
         self.all.retain(|key, _| keys.contains(key));
         let (now, mut next) = (Instant::now(), None);
         for it in wanted {
-            let (key, from) = (key(&it.new), Origin::of(&it.new, known));
+            let key = key(&it.new);
+            let from = Origin::of(&key, known);
             let count = match self.all.get(&key).map(|entry| (entry.state(), entry)) {
+                // It may succeed there.
                 Some((State::Failed { .. }, entry)) if !entry.from.is_same(&from) => 0,
                 Some((State::Failed { until, .. }, _)) if until > now => {
                     next = Some(next.map_or(until, |next: Instant| next.min(until)));
@@ -142,29 +104,29 @@ impl Unpacker {
         next
     }
 
-    fn begin(&mut self, key: Key, wanted: &Wanted, count: u32, from: Origin) {
-        let Wanted { new, timeout, retry } = wanted.clone();
-        let timeout = timeout.map_or(self.timeout, duration);
+    fn begin(&mut self, key: Source, wanted: &Wanted, count: u32, from: Origin) {
+        let Wanted { timeout, retry, .. } = wanted;
+        let timeout = timeout.as_ref().map_or(self.timeout, duration);
         let timeout = if timeout.is_zero() { FOREVER } else { timeout };
-        let pause = retry.map_or_else(|| jittered(PAUSES.0, count, PAUSES.1), duration);
-        let source = from.clone();
+        let pause = retry.as_ref().map_or_else(|| jittered(PAUSES.0, count, PAUSES.1), duration);
         let state = Arc::new(Mutex::new(State::Pending));
-        let (told, changed, places, store) =
-            (state.clone(), self.changed.clone(), self.places.clone(), self.store.clone());
+        let (told, changed, places, bundles) =
+            (state.clone(), self.changed.clone(), self.places.clone(), self.bundles.clone());
+        let (source, origin) = (key.clone(), from.clone());
         let fetching = async move {
             let _place = places.acquire().await;
-            let fetched = tokio::time::timeout(timeout, fetch(&store, &new, source)).await;
+            let fetched = tokio::time::timeout(timeout, bundles.fetch(&source, origin)).await;
             let late = || {
                 format!(
                     "it took longer than {timeout:?}: the annotation {BUNDLE_UNPACK_TIMEOUT} of the OperatorGroup allows more"
                 )
             };
-            let fetched = fetched.unwrap_or_else(|_| Err(passing(late())));
+            let fetched = fetched.unwrap_or_else(|_| Err(Failure::passing(late())));
             let state = match fetched {
-                Ok(bundle) => State::Done(Arc::new(bundle)),
+                Ok(bundle) => State::Done(bundle),
                 Err(failure) => {
                     tracing::warn!(
-                        bundle = new.name,
+                        bundle = source.name,
                         cause = failure.cause,
                         "a bundle cannot be fetched; trying again"
                     );
@@ -179,51 +141,14 @@ impl Unpacker {
     }
 }
 
-fn duration(time: SignedDuration) -> Duration {
-    Duration::try_from(time).unwrap_or_default()
+fn duration(time: &SignedDuration) -> Duration {
+    Duration::try_from(*time).unwrap_or_default()
 }
 
 impl Entry {
     fn state(&self) -> State {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
-
-async fn fetch(store: &Arc<Store>, new: &New, from: Origin) -> Result<Bundle, Failure> {
-    let found = match new.image.is_empty() {
-        true => of_catalog(new, from.content).await?,
-        false => of_image(store, new, from.way.as_deref()).await?,
-    };
-    found.expect_name(&new.name).map_err(|error| of_content(error.to_string()))?;
-    Ok(found)
-}
-
-/// The bundle whose manifests are in the catalog.
-async fn of_catalog(new: &New, content: Option<Arc<Content>>) -> Result<Bundle, Failure> {
-    let missing = || passing("the catalog does not have it any more".to_owned());
-    let content = content.ok_or_else(missing)?;
-    let (package, name) = (new.package.clone(), new.name.clone());
-    let read = tokio::task::spawn_blocking(move || {
-        let bundle = content.index.package(&package).and_then(|package| package.bundle(&name)).ok_or_else(missing)?;
-        let manifests = manifests(&content, bundle).map_err(|error| passing(chain(&error)))?;
-        read::manifests(&name, &manifests).map_err(|error| of_content(error.to_string()))
-    });
-    read.await.unwrap_or_else(|error| Err(passing(error.to_string())))
-}
-
-async fn of_image(store: &Arc<Store>, new: &New, way: Option<&Result<Reach, String>>) -> Result<Bundle, Failure> {
-    let way = way.ok_or_else(|| passing("it is not known yet how images are reached".to_owned()))?;
-    let reach = way.as_ref().map_err(|cause| passing(cause.clone()))?;
-    let failed = |error: &crate::net::registry::RegistryError| passing(reach.explained(error));
-    let image = source::parse(&new.image).map_err(|error| of_content(error.to_string()))?;
-    let opened = open(&reach.sources, &image, None).await.map_err(|error| failed(&error))?;
-    let aside = store.aside().map_err(|error| passing(error.to_string()))?;
-    let contents = match bundle::image(&opened, &aside.files()).await {
-        Ok(contents) => contents,
-        Err(bundle::BundleFilesError::Registry(error)) => return Err(failed(&error)),
-        Err(error) => return Err(of_content(chain(&error))),
-    };
-    contents.bundle().map_err(|error| of_content(error.to_string()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use crate::net::registry::image::{self, Start};
 use crate::net::registry::layer::{self, LayerFile, Packing};
 use crate::net::registry::source::Sources;
 use crate::net::registry::tests::{Fake, keyring};
+use crate::olm::net::store::Store;
 use crate::olm::subscription::Visible;
+use crate::olm::work::catalogs::{Reach, Way};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -50,7 +52,8 @@ async fn failed(unpacker: &Unpacker, wanted: &Wanted) -> String {
 async fn bundle_that_failed_is_fetched_at_once_where_another_way_leads_there() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(folder.path(), 0).unwrap());
-    let mut unpacker = Unpacker::new(store, Duration::ZERO, Arc::default(), CancellationToken::new());
+    let mut unpacker =
+        Unpacker::new(Arc::new(Bundles::new(store)), Duration::ZERO, Arc::default(), CancellationToken::new());
     let wanted = wanted("registry.invalid/ink:1");
     let first = way("no proxy is known");
     assert_eq!(unpacker.want(std::slice::from_ref(&wanted), &known(&wanted, &first)), None);
@@ -109,7 +112,8 @@ impl World {
     fn new() -> World {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(folder.path(), 0).unwrap());
-        let unpacker = Unpacker::new(store, Duration::ZERO, Arc::default(), CancellationToken::new());
+        let unpacker =
+            Unpacker::new(Arc::new(Bundles::new(store)), Duration::ZERO, Arc::default(), CancellationToken::new());
         World { unpacker, _folder: folder }
     }
 

@@ -1,0 +1,115 @@
+//! Plans with more than an object of the API server can hold.
+
+use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
+use cvo::testing::api::olm::subscription::Subscription;
+use e2e::harness::process::peak_of_a_release;
+use e2e::operators::Version;
+use serde_json::{Value, json};
+
+use super::super::subscriptions::condition;
+use super::super::{PROCESS, World};
+use super::phase;
+
+/// Bundles with 600 KB of definitions each.
+const BUNDLES: usize = 19;
+const SIZE: usize = 600_000;
+/// One with 3 MiB.
+const LARGEST: Version = Version {
+    name: "large.v1",
+    replaces: "",
+    kind: "Large",
+    requires: ("", ""),
+    image: "registry.invalid/operator:1",
+    padding: (1_000_000, &[1_000_000, 1_000_000, 200_000]),
+};
+/// No object may be larger.
+const MOST: usize = 1 << 20;
+
+/// They live as long as the test.
+fn name(at: usize) -> &'static str {
+    Box::leak(format!("part{at}.v1").into_boxed_str())
+}
+
+fn references(plan: &InstallPlan) -> Vec<Value> {
+    let steps = plan.status.iter().flat_map(|status| &status.plan);
+    let manifests = steps.map(|step| serde_json::from_str::<Value>(&step.resource.manifest).unwrap());
+    manifests.filter(|manifest| manifest["kind"] == "Bundle").collect()
+}
+
+/// Twenty bundles with 14 MB of manifests: the plan says in which bundle they are, and a process that knows nothing of it any more reads
+/// them there.
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_with_megabytes_of_manifests_completes_also_after_a_restart_without_a_cache() {
+    let world = World::up().await;
+    let parts = (0..BUNDLES).map(|at| Version { kind: "Part", padding: (SIZE, &[]), ..Version::new(name(at)) });
+    let versions: Vec<Version> = parts.chain([LARGEST]).collect();
+    world.offer(&versions).await;
+    for version in &versions {
+        world.subscribe(version.package(), &json!({"installPlanApproval": "Manual"})).await;
+    }
+    world.create("shop", "main", json!({"sourceType": "grpc", "image": world.image("catalogs/main:v1")})).await;
+    world.group("one").await;
+    world.start();
+    let pending =
+        |it: &Subscription| condition(it, "InstallPlanPending").is_some_and(|(it, _)| it == "RequiresApproval");
+    let waits = world.subscription("a plan", "large", pending).await;
+    let [plan] = &world.plans().await[..] else { panic!("one plan") };
+    assert_eq!(plan.spec.cluster_service_version_names.len(), BUNDLES + 1);
+    let size = json!(plan).to_string().len();
+    assert!(size < MOST, "{size}");
+    let found = references(plan);
+    assert!(found.len() > BUNDLES, "{}", found.len());
+    for reference in &found {
+        let image = reference["image"].as_str().unwrap();
+        assert!(image.contains("@sha256:") && reference["sha256"].as_str().unwrap().len() == 64, "{reference}");
+    }
+    // Without a restart the bundles would still be in memory.
+    world.cluster.kill(PROCESS).unwrap();
+    std::fs::remove_dir_all(world.cluster.dir().join(format!("{PROCESS}-cache"))).unwrap();
+    let process = world.process(PROCESS).flag("--secure-port", "0");
+    let process = world.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
+    let name = waits.status.unwrap().install_plan_ref.unwrap().name.unwrap();
+    world.approve(&name).await;
+    world.complete(&name).await;
+    let peak = peak_of_a_release(process.pid).unwrap() >> 10;
+    println!("a plan of {size} bytes with {} references; peak {peak} MiB", found.len());
+    for at in 0..BUNDLES {
+        let definition = world.found("crd", false, &format!("parts.part{at}.example.com")).await.unwrap();
+        let text = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"];
+        assert_eq!(text.as_str().unwrap().len(), SIZE / 2, "part{at}");
+    }
+    for (at, expected) in LARGEST.padding.1.iter().enumerate() {
+        let map = world.found("configmap", true, &format!("large-{at}")).await.unwrap();
+        assert_eq!(map["data"]["text"].as_str().unwrap().len(), *expected);
+    }
+    world.cluster.down().await.unwrap();
+}
+
+/// A content that is not what the plan was made of is not installed, and the plan says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_was_exchanged_is_not_installed() {
+    let world = World::up().await;
+    world.offer(&[LARGEST]).await;
+    world.create("shop", "main", json!({"sourceType": "grpc", "image": world.image("catalogs/main:v1")})).await;
+    world.group("one").await;
+    world.start();
+    world.subscribe("large", &json!({"installPlanApproval": "Manual"})).await;
+    let pending =
+        |it: &Subscription| condition(it, "InstallPlanPending").is_some_and(|(it, _)| it == "RequiresApproval");
+    let waits = world.subscription("a plan", "large", pending).await;
+    let name = waits.status.unwrap().install_plan_ref.unwrap().name.unwrap();
+    let mut plan = world.installs().get(&name).await.unwrap();
+    let steps = &mut plan.status.as_mut().unwrap().plan;
+    let step = steps.iter_mut().find(|step| step.resource.name == "large-0").unwrap();
+    let mut reference: Value = serde_json::from_str(&step.resource.manifest).unwrap();
+    reference["sha256"] = json!("0".repeat(64));
+    step.resource.manifest = reference.to_string();
+    world.installs().replace_status(&name, &Default::default(), &plan).await.unwrap();
+    world.approve(&name).await;
+    let told = |it: &InstallPlan| super::message(it).contains("it has no manifest with SHA-256 0000");
+    let told = world.until_plan("what is wrong", &name, told).await;
+    assert_eq!(phase(&told), InstallPlanPhase::Installing);
+    assert!(super::message(&told).starts_with("retrying execution due to error: ConfigMap large-0: "), "{told:?}");
+    assert!(world.found("csv", true, "large.v1").await.is_none(), "nothing is written");
+    world.cluster.down().await.unwrap();
+}
