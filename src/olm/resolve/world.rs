@@ -29,6 +29,8 @@ pub(crate) struct Subscription {
     pub channel: String,
     /// Namespace and name.
     pub catalog: (String, String),
+    /// Others that the namespace sees may stand in for it.
+    pub other_catalogs: bool,
     /// Counts while nothing is installed for it. Empty if there is none.
     pub starting_csv: String,
     /// Empty if there is none.
