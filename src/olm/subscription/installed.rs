@@ -46,13 +46,14 @@ pub(crate) enum InstalledError {
 
 #[derive(Deserialize)]
 struct Written {
-    properties: Vec<Property>,
+    properties: Option<Vec<Property>>,
 }
 
 #[derive(Deserialize)]
 struct Property {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default)]
     value: Value,
 }
 
@@ -90,7 +91,7 @@ impl Csv {
 /// Type and value of each property that an annotation holds.
 pub(crate) fn properties(annotation: &str) -> Result<Vec<(String, Value)>, serde_json::Error> {
     let written: Written = serde_json::from_str(annotation)?;
-    Ok(written.properties.into_iter().map(|it| (it.kind, it.value)).collect())
+    Ok(written.properties.into_iter().flatten().map(|it| (it.kind, it.value)).collect())
 }
 
 /// The package that properties name; empty if there is none.
@@ -157,11 +158,21 @@ pub(crate) fn operator(
         })?,
         None => derived(csv, installed),
     };
-    let operator = Operator::new(&csv.name, properties, cluster);
+    let mut operator = Operator::new(&csv.name, properties, cluster);
+    if let (None, Some(package)) = (&csv.properties, subscribed(csv, installed)) {
+        package.clone_into(&mut operator.package);
+    }
     match &operator.unreadable {
         Some(cause) => Err(InstalledError::Property { namespace, name, cause: cause.clone() }),
         None => Ok(operator),
     }
+}
+
+/// The package of the Subscription that has it installed, if there is one and no other.
+fn subscribed<'a>(csv: &Csv, installed: &[(&'a str, &str)]) -> Option<&'a str> {
+    let packages: BTreeSet<&str> =
+        installed.iter().filter(|(_, name)| *name == csv.name).map(|(package, _)| *package).collect();
+    packages.first().filter(|package| packages.len() == 1 && !package.is_empty()).copied()
 }
 
 fn derived(csv: &Csv, installed: &[(&str, &str)]) -> Vec<(String, Value)> {
@@ -170,9 +181,8 @@ fn derived(csv: &Csv, installed: &[(&str, &str)]) -> Vec<(String, Value)> {
     };
     let provides = csv.owned.iter().map(|it| api(GVK, it));
     let requires = csv.required.iter().map(|it| api(GVK_REQUIRED, it));
-    let packages: BTreeSet<&str> =
-        installed.iter().filter(|(_, name)| *name == csv.name).map(|(package, _)| *package).collect();
-    let package = packages.first().filter(|_| packages.len() == 1 && !csv.version.is_empty());
+    // Without a version it is no property, but the package all the same.
+    let package = subscribed(csv, installed).filter(|_| !csv.version.is_empty());
     let package = package.map(|name| (PACKAGE.to_owned(), json!({"packageName": name, "version": csv.version})));
     provides.chain(requires).chain(package).collect()
 }
