@@ -10,9 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod dependencies;
+mod examples;
 mod explanations;
 mod failures;
+mod generated;
+mod hostile;
 mod other_catalogs;
+mod published;
 mod updates;
 pub(in crate::olm) mod written;
 

@@ -66,6 +66,13 @@ impl Catalog {
         Catalog { namespace, name, priority, content, cluster: cluster.clone(), packages: RefCell::default() }
     }
 
+    /// With a package that a catalog would not be served with.
+    #[cfg(test)]
+    pub(crate) fn with(self, package: Package) -> Self {
+        self.packages.borrow_mut().insert(package.name.clone(), Some(Arc::new(package)));
+        self
+    }
+
     /// A bundle as its catalog has it.
     pub(crate) fn bundle(&self, package: &str, name: &str) -> Option<index::Bundle<'_>> {
         self.content.index.package(package)?.bundle(name)

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 mod forecast;
 mod plans;
+mod published;
 mod standing;
 
 const NOW: i64 = 1_700_000_000;
