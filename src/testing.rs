@@ -135,6 +135,7 @@ pub mod net {
         pub use crate::net::registry::layer::{Gathered, LayerError};
     }
 }
+pub mod operators;
 pub mod payload {
     pub use crate::object::definition::DefinedKind;
     pub use crate::object::manifest::{Manifest, ObjectId, Origin, run_level};

@@ -33,6 +33,8 @@ pub(crate) mod property {
     /// On a bundle that must not be installed any more.
     pub(crate) const DEPRECATED: &str = "olm.deprecated";
     pub(crate) const CONSTRAINT: &str = "olm.constraint";
+    /// Whether several operators may meet a constraint of the bundle together.
+    pub(crate) const CONSTRAINT_SCOPE: &str = "olm.constraint.scope";
     /// What a ClusterServiceVersion says for people.
     pub(crate) const METADATA: &str = "olm.csv.metadata";
     /// A manifest of a bundle.

@@ -1,6 +1,7 @@
 //! Which operators are installed for the Subscriptions of a namespace, and why none are.
 
 pub(crate) mod answer;
+pub(crate) mod candidates;
 pub(crate) mod constraint;
 pub(crate) mod explain;
 pub(crate) mod operator;
@@ -10,7 +11,8 @@ pub(crate) mod rule;
 pub(crate) mod world;
 
 use crate::olm::solve::{self, Limits, Outcome, Place};
-use problem::{Candidate, Problem, What};
+use candidates::Candidate;
+use problem::{Problem, What};
 use std::collections::BTreeSet;
 use world::World;
 
@@ -80,4 +82,4 @@ impl Problem {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::olm) mod tests;

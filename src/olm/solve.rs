@@ -135,4 +135,4 @@ impl Constraint {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::olm) mod tests;

@@ -79,20 +79,21 @@ pub(crate) fn properties_annotation(properties: &[(String, Value)]) -> String {
 
 #[derive(Deserialize)]
 struct Written {
-    properties: Vec<Property>,
+    properties: Option<Vec<Property>>,
 }
 
 #[derive(Deserialize)]
 struct Property {
     #[serde(rename = "type")]
     kind: String,
+    #[serde(default)]
     value: Value,
 }
 
 /// Type and value of each property that such an annotation holds.
 pub(crate) fn properties(annotation: &str) -> Result<Vec<(String, Value)>, serde_json::Error> {
     let written: Written = serde_json::from_str(annotation)?;
-    Ok(written.properties.into_iter().map(|it| (it.kind, it.value)).collect())
+    Ok(written.properties.into_iter().flatten().map(|it| (it.kind, it.value)).collect())
 }
 
 /// The steps of all bundles of a plan: ClusterServiceVersions first, then definitions, then the rest. What is to be approved first

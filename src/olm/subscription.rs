@@ -254,6 +254,7 @@ impl<'a> Facts<'a> {
                 package: it.spec.name.clone(),
                 channel: it.spec.channel.clone(),
                 catalog: (it.spec.source_namespace.clone(), it.spec.source.clone()),
+                other_catalogs: takes_other_catalogs(it),
                 starting_csv: it.spec.starting_csv.clone(),
                 waits: waits(self.csv(&standing.installed)),
                 installed_csv: standing.installed,
@@ -286,6 +287,12 @@ impl<'a> Facts<'a> {
     fn is_ours(&self, plan: &Plan) -> bool {
         self.subscriptions.iter().any(|it| it.metadata.uid.as_ref().is_some_and(|uid| plan.owners.contains(uid)))
     }
+}
+
+/// Whether other catalogs may stand in for the one that it names.
+fn takes_other_catalogs(subscription: &Subscription) -> bool {
+    let annotations = subscription.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(annotation::OTHER_CATALOGS)).is_some_and(|text| text == "true")
 }
 
 impl Inputs {

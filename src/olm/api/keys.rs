@@ -66,6 +66,8 @@ pub mod annotation {
     pub const PRIORITY_CLASS: &str = "operatorframework.io/priorityclass";
     /// On a CatalogSource: `pod` where pods are to serve it.
     pub const CATALOG_SERVING: &str = "olm.operatorframework.io/catalog-serving";
+    /// On a Subscription: `true` where other catalogs that its namespace sees may stand in for its own.
+    pub const OTHER_CATALOGS: &str = "olm.operatorframework.io/other-catalogs";
     /// On a ClusterServiceVersion: `{"properties": [{"type", "value"}]}`, the properties of its bundle as JSON.
     pub const PROPERTIES: &str = "operatorframework.io/properties";
     /// On a ClusterServiceVersion: versions that it can be installed over.

@@ -90,6 +90,21 @@ fn list(at: (&str, usize), key: &str, map: &mut Map<String, Value>, findings: &m
     }
 }
 
+/// What an entry without type or value lacks.
+fn incomplete(entry: &Value) -> String {
+    let keys =
+        entry.as_object().into_iter().flat_map(Map::keys).filter(|key| !["type", "value"].contains(&key.as_str()));
+    let beside: Vec<&str> = keys.map(String::as_str).collect();
+    match entry.get("type").and_then(Value::as_str) {
+        Some(_) if !beside.is_empty() => format!(
+            "its value is empty, and {} beside it does not count: indent that below value, as `value: {{{}: …}}`",
+            beside.join(", "),
+            beside.join(": …, ")
+        ),
+        _ => "it needs a type, which is a text, and a value".to_owned(),
+    }
+}
+
 /// Entries of a list, with their places. `- property: {type, value}`, as some guides write it, is taken for what it means.
 pub(super) fn declared(
     at: (&str, usize),
@@ -119,8 +134,7 @@ pub(super) fn declared(
                 found.push(Declared { file: file.clone(), line: at.1, place, kind, value });
             }
             _ => {
-                let message = "it needs a type, which is a text, and a value".to_owned();
-                findings.push(Finding::error(Check::MetadataFile, at, &place, message));
+                findings.push(Finding::error(Check::MetadataFile, at, &place, incomplete(&entry)));
             }
         }
     }

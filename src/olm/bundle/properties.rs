@@ -7,8 +7,9 @@ use super::metadata::{self, Declared};
 use super::{Bundle, Object};
 use crate::object::definition::defined_group;
 use crate::olm::names::property::{
-    CONSTRAINT, GVK, GVK_REQUIRED, LABEL, LABEL_REQUIRED, METADATA, OBJECT, PACKAGE, PACKAGE_REQUIRED,
+    CONSTRAINT, CONSTRAINT_SCOPE, GVK, GVK_REQUIRED, LABEL, LABEL_REQUIRED, METADATA, OBJECT, PACKAGE, PACKAGE_REQUIRED,
 };
+use crate::olm::resolve::constraint::scope::Scope;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -183,6 +184,7 @@ fn shape(kind: &str, value: &Value) -> Result<(), String> {
         GVK | GVK_REQUIRED => texts(value, ["group", "version", "kind"]).map(drop),
         LABEL | LABEL_REQUIRED => texts(value, ["label"]).map(drop),
         CONSTRAINT if !value.is_object() => Err("the constraint must be a mapping".to_owned()),
+        CONSTRAINT_SCOPE => Scope::parse(value).map(drop),
         METADATA | OBJECT => Err(format!("{kind} is made of the manifests: remove the property")),
         _ => Ok(()),
     }

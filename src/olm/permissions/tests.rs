@@ -105,6 +105,53 @@ fn same_permission_of_another_version_namespace_or_rule_has_another_name() {
     }
 }
 
+/// Cases that other programs are known by.
+#[test]
+fn names_are_those_that_are_published() {
+    for (base, of, expected) in [
+        ("myname".to_owned(), vec!["something"], "myname-5L9sNXi3Y6mcOevFzYY3WOLIukKOeZwz1pfUlT"),
+        (
+            "name".repeat(100),
+            vec!["something", "else"],
+            "namenamenamenamenamename-6XtefCelEzfYlFOD1fARIK5vhWVfWfGHja7H3q",
+        ),
+    ] {
+        assert_eq!(generated(&base, &hash(&of, "\n")), expected);
+    }
+}
+
+#[test]
+fn each_permission_has_a_role_and_a_binding_of_its_own() {
+    let pods = || json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    let deployments = json!([{"apiGroups": [""], "resources": ["deployments"], "verbs": ["get"]}]);
+    let [one, two] = ["test-service-account", "second-service-account"];
+    let in_both = StrategyDetails {
+        permissions: vec![permissions(one, pods()), permissions(one, deployments), permissions(two, pods())],
+        cluster_permissions: vec![permissions(one, pods())],
+        ..StrategyDetails::default()
+    };
+    let of_cluster = StrategyDetails {
+        cluster_permissions: vec![permissions(one, pods()), permissions(two, pods())],
+        ..StrategyDetails::default()
+    };
+    let mut all = Vec::new();
+    for (name, namespace, strategy, expected) in [
+        ("roles and a cluster role", "test-namespace", in_both, [(one, 2, 1), (two, 1, 0)]),
+        ("cluster roles, with what is installed elsewhere", "second-namespace", of_cluster, [(one, 0, 1), (two, 0, 1)]),
+    ] {
+        let objects = objects("test-csv.v1.1.0", namespace, &strategy);
+        for (account, bindings, cluster_bindings) in expected {
+            let of = |kind: &str| {
+                objects.iter().filter(|it| it["kind"] == kind && it["subjects"][0]["name"] == account).count()
+            };
+            assert_eq!((of("RoleBinding"), of("ClusterRoleBinding")), (bindings, cluster_bindings), "{name}");
+        }
+        all.extend(names(&objects).into_iter().filter(|name| !name.starts_with("ServiceAccount")));
+    }
+    let different: std::collections::BTreeSet<&String> = all.iter().collect();
+    assert_eq!(different.len(), all.len(), "{all:?}");
+}
+
 #[test]
 fn names_are_not_too_long() {
     for length in [1, 20, 24, 25, 60, 300] {

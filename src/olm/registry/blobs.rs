@@ -192,14 +192,11 @@ fn blob(bundle: &Bundle) -> String {
     if !known.contains(property::PACKAGE) {
         add(property::PACKAGE, &json!({"packageName": bundle.package_name, "version": bundle.version}));
     }
-    for (kind, apis) in [(property::GVK, &bundle.provided_apis), (property::GVK_REQUIRED, &bundle.required_apis)] {
-        if !known.contains(kind) {
-            apis.iter().for_each(|api| add(kind, &of_api(api)));
-        }
+    if !known.contains(property::GVK) {
+        bundle.provided_apis.iter().for_each(|api| add(property::GVK, &of_api(api)));
     }
-    if !known.contains(property::PACKAGE_REQUIRED) {
-        let packages = bundle.dependencies.iter().filter(|dependency| dependency.r#type == property::PACKAGE);
-        packages.filter_map(|it| required_package(&it.value)).for_each(|it| add(property::PACKAGE_REQUIRED, &it));
+    for (kind, value) in required(bundle).iter().filter(|(kind, _)| !known.contains(kind)) {
+        add(kind, value);
     }
     for manifest in manifests(bundle) {
         add(property::OBJECT, &json!({"data": STANDARD.encode(manifest)}));
@@ -239,9 +236,33 @@ fn of_api(api: &GroupVersionKind) -> Value {
     json!({"group": api.group, "version": api.version, "kind": api.kind})
 }
 
-fn required_package(value: &str) -> Option<Value> {
+/// Properties of what it requires, by its APIs and its dependencies, each once.
+fn required(bundle: &Bundle) -> Vec<(&'static str, Value)> {
+    let mut all: Vec<(&str, Value)> =
+        bundle.required_apis.iter().map(|it| (property::GVK_REQUIRED, of_api(it))).collect();
+    for found in bundle.dependencies.iter().filter_map(|it| dependency(&it.r#type, &it.value)) {
+        if !all.contains(&found) {
+            all.push(found);
+        }
+    }
+    all
+}
+
+fn dependency(kind: &str, value: &str) -> Option<(&'static str, Value)> {
     let value: Value = serde_json::from_str(value).ok()?;
-    Some(json!({"packageName": value.get("packageName")?, "versionRange": value.get("version")?}))
+    Some(match kind {
+        property::GVK => {
+            let [group, version, kind] = [value.get("group")?, value.get("version")?, value.get("kind")?];
+            (property::GVK_REQUIRED, json!({"group": group, "version": version, "kind": kind}))
+        }
+        property::PACKAGE => {
+            let [name, range] = [value.get("packageName")?, value.get("version")?];
+            (property::PACKAGE_REQUIRED, json!({"packageName": name, "versionRange": range}))
+        }
+        property::LABEL => (property::LABEL_REQUIRED, json!({"label": value.get("label")?})),
+        property::CONSTRAINT => (property::CONSTRAINT, value),
+        _ => return None,
+    })
 }
 
 /// All manifests, with the ClusterServiceVersion.

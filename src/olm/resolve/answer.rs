@@ -1,7 +1,8 @@
 //! The answer for a namespace in a form that outlives the catalogs it was made of.
 
+use super::candidates::{Candidate, bundle_identifier};
 use super::explain::explain;
-use super::problem::{Candidate, Problem, Variable, What, bundle_identifier};
+use super::problem::{Problem, Variable, What};
 use super::world::{Subscription, World};
 use super::{Resolution, Verdict, resolve};
 use crate::error::listed;
@@ -178,7 +179,8 @@ fn new(world: &World, candidate: &Candidate, reasons: &Reasons<'_>) -> New {
     let image = catalog.and_then(|it| it.bundle(&package.name, name)?.image().map(ToOwned::to_owned));
     let of = catalog.map(|it| (it.namespace.clone(), it.name.clone())).unwrap_or_default();
     let is_for = |it: &&Subscription| {
-        it.package == package.name && (it.channel.is_empty() || it.channel == *channel) && it.catalog == of
+        let of_channel = it.channel.is_empty() || it.channel == *channel;
+        it.package == package.name && of_channel && (it.other_catalogs || it.catalog == of)
     };
     let subscriptions = world.subscriptions.iter().filter(is_for).map(|it| it.name.clone()).collect();
     New {

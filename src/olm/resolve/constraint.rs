@@ -1,6 +1,8 @@
 //! What an operator demands of others: APIs, packages, labels, rules, and combinations of them. Each is a question about one
 //! operator.
 
+pub(crate) mod scope;
+
 use super::rule::Rule;
 use crate::olm::version_range::VersionRange;
 use serde_json::{Map, Value};
@@ -128,6 +130,11 @@ fn parse(value: &Value, findings: &mut Findings) -> Option<Constraint> {
 }
 
 fn constraint(value: &Value, place: &str, findings: &mut Findings) -> Option<Constraint> {
+    if value.is_null() {
+        let message = "constraint is empty: what stands beside value does not count, so indent it below value";
+        findings.errors.push(format!("{place}: {message}"));
+        return None;
+    }
     let Value::Object(map) = value else {
         findings.errors.push(format!("{place}: constraint is no mapping: write one such as {{gvk: …}}"));
         return None;
@@ -177,6 +184,10 @@ fn of_kind(kind: &str, map: &Map<String, Value>, place: &str, findings: &mut Fin
         "gvk" => {
             for key in known.iter().filter(|key| text(key).is_empty()) {
                 findings.errors.push(format!("{place}.{key}: it must be set"));
+            }
+            if text("kind").starts_with(|first: char| first.is_lowercase()) {
+                let message = "kinds begin with a capital letter, so that nothing provides this one";
+                findings.warnings.push(format!("{place}.kind: {:?}: {message}", text("kind")));
             }
             Some(Demand::Api(Api::new(text("group"), text("version"), text("kind"))))
         }

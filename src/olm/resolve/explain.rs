@@ -115,17 +115,16 @@ impl<'a> Explanation<'a> {
     fn wanted(&mut self, variable: &Variable) {
         match &variable.what {
             What::Subscription(at) => {
-                let Some(Subscription { name, package, channel, catalog, installed_csv, .. }) = self.subscription(*at)
-                else {
-                    return;
-                };
+                let Some(subscription) = self.subscription(*at) else { return };
+                let Subscription { name, package, channel, catalog, installed_csv, .. } = subscription;
                 let channel = if channel.is_empty() { String::new() } else { format!(", channel {channel}") };
                 let installed = if installed_csv.is_empty() {
                     String::new()
                 } else {
                     format!(" {installed_csv} is installed for it.")
                 };
-                let place = format!("of catalog {}/{}", catalog.0, catalog.1);
+                let others = if subscription.other_catalogs { " or another one" } else { "" };
+                let place = format!("of catalog {}/{}{others}", catalog.0, catalog.1);
                 self.lines.push(format!("Subscription {name} asks for package {package}{channel} {place}.{installed}"));
                 self.ways.insert(format!("change or delete Subscription {name}"));
             }

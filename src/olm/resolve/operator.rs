@@ -1,9 +1,10 @@
 //! An operator as a resolver knows it: a bundle of a catalog, or one that is installed, by its properties.
 
+use super::constraint::scope::Scope;
 use super::constraint::{Api, Constraint, Demand};
 use super::rule::{ClusterVersions, Properties};
 use crate::olm::names::property::{
-    CONSTRAINT, DEPRECATED, GVK, GVK_REQUIRED, LABEL, LABEL_REQUIRED, PACKAGE, PACKAGE_REQUIRED,
+    CONSTRAINT, CONSTRAINT_SCOPE, DEPRECATED, GVK, GVK_REQUIRED, LABEL, LABEL_REQUIRED, PACKAGE, PACKAGE_REQUIRED,
 };
 use crate::olm::version_range::VersionRange;
 use crate::version::parse_tolerant;
@@ -49,14 +50,36 @@ impl Operator {
             seen_by_rules: OnceLock::new(),
         };
         let properties = std::mem::take(&mut operator.properties);
+        let mut scope = Scope::default();
         for (number, (kind, value)) in properties.iter().enumerate() {
-            if let Err(cause) = operator.read(kind, value) {
+            let read = match kind.as_str() {
+                CONSTRAINT_SCOPE => Scope::parse(value).map(|found| scope = found),
+                _ => operator.read(kind, value),
+            };
+            if let Err(cause) = read {
                 let text = format!("parse {kind} (properties[{number}]): {cause}");
                 operator.unreadable.get_or_insert(text);
             }
         }
+        if scope == Scope::Set {
+            operator.split_requirements();
+        }
         operator.properties = properties;
         operator
+    }
+
+    /// Splits what it requires into what different operators may meet.
+    fn split_requirements(&mut self) {
+        let mut parts = Vec::new();
+        for constraint in std::mem::take(&mut self.requires) {
+            match constraint.parts() {
+                Ok(found) => parts.extend(found),
+                Err(cause) => {
+                    self.unreadable.get_or_insert(format!("parse {CONSTRAINT}: {cause}"));
+                }
+            }
+        }
+        self.requires = parts;
     }
 
     fn read(&mut self, kind: &str, value: &Value) -> Result<(), String> {
@@ -226,7 +249,9 @@ mod tests {
             ("olm.package.required", json!({"packageName": "a", "versionRange": "~1"}), "\"~1\" is no range"),
             ("olm.label.required", json!({"label": 5}), "value.label"),
             ("olm.constraint", json!({"labels": {}}), "value.labels: unknown key"),
-            ("olm.constraint", json!(null), "constraint is no mapping"),
+            ("olm.constraint", json!(null), "constraint is empty"),
+            ("olm.constraint", json!([]), "constraint is no mapping"),
+            ("olm.constraint.scope", json!("all"), "value must be set"),
         ] {
             let found = operator(&[(kind, value)]);
             let cause = found.unreadable.unwrap();

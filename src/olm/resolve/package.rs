@@ -146,4 +146,4 @@ fn operator(bundle: index::Bundle<'_>, cluster: &ClusterVersions) -> Operator {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

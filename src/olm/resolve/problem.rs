@@ -1,12 +1,11 @@
 //! A world as variables and constraints: what the Subscriptions ask for, what that depends on, and what cannot be together. Each
 //! constraint has the text by which administrators know it.
 
+use super::candidates::{Candidate, bundle_identifier, meeting, offered, preference};
 use super::constraint::{Api, Constraint as Requirement};
 use super::operator::Operator;
-use super::package::{Entry, Package};
-use super::world::{Catalog, Subscription, World};
+use super::world::{Subscription, World};
 use crate::olm::solve::Constraint;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -33,16 +32,6 @@ pub(crate) enum What {
     Api(Api),
     /// A package of which there can be one operator.
     Package(String),
-}
-
-/// A bundle in a channel of a catalog.
-#[derive(Clone, Debug)]
-pub(crate) struct Candidate {
-    /// By its place in the world.
-    pub catalog: usize,
-    pub package: Arc<Package>,
-    pub channel: String,
-    pub entry: Entry,
 }
 
 /// Catalog, package, channel and name.
@@ -232,7 +221,7 @@ impl Builder<'_> {
         };
         let mut found: Vec<usize> = self.installed.values().filter(meets).copied().collect();
         let mut catalogs: Vec<usize> = (0..self.world.catalogs.len()).collect();
-        catalogs.sort_by_key(|at| self.preference(*at, own));
+        catalogs.sort_by_key(|at| preference(self.world, *at, own));
         for catalog in catalogs {
             let Some(offers) = self.world.catalogs.get(catalog) else { continue };
             for candidate in meeting(catalog, offers, requirement) {
@@ -240,13 +229,6 @@ impl Builder<'_> {
             }
         }
         found
-    }
-
-    fn preference(&self, catalog: usize, own: Option<usize>) -> impl Ord + use<> {
-        let of = self.world.catalogs.get(catalog);
-        let here = of.is_some_and(|it| it.namespace == self.world.namespace);
-        let name = of.map(|it| (it.name.clone(), it.namespace.clone()));
-        (own != Some(catalog), Reverse(of.map(|it| it.priority)), !here, name)
     }
 
     /// There can be one provider of an API, and one operator of a package.
@@ -283,71 +265,4 @@ impl Builder<'_> {
         self.constrain(variable, Constraint::Mandatory, unique);
         self.constrain(variable, Constraint::AtMost(1, all), text);
     }
-}
-
-/// By which a bundle of a catalog is known in texts.
-pub(super) fn bundle_identifier((namespace, catalog): (&str, &str), channel: &str, name: &str) -> String {
-    format!("{catalog}/{namespace}/{channel}/{name}")
-}
-
-/// The bundles that a Subscription can be met by, the most preferred first; why there are none by the text of a constraint.
-fn offered(world: &World, subscription: &Subscription, installed: Option<&Operator>) -> Result<Vec<Candidate>, String> {
-    let Subscription { name, package: wanted, channel, starting_csv, .. } = subscription;
-    let (namespace, catalog) = &subscription.catalog;
-    let found = world.catalogs.iter().enumerate().find(|(_, it)| it.namespace == *namespace && it.name == *catalog);
-    let (at, offers) = found.filter(|(_, it)| !it.is_empty()).ok_or_else(|| {
-        format!("no operators found from catalog {catalog} in namespace {namespace} referenced by subscription {name}")
-    })?;
-    let of_catalog = format!("in the catalog referenced by subscription {name}");
-    let package = offers.package(wanted);
-    let package = package.ok_or_else(|| format!("no operators found in package {wanted} {of_catalog}"))?;
-    let channels = || package.channels_in_order().filter(|(it, _)| channel.is_empty() || channel == it);
-    if channels().all(|(_, entries)| entries.is_empty()) {
-        return Err(format!("no operators found in channel {channel} of package {wanted} {of_catalog}"));
-    }
-    let starts = |entry: &Entry| installed.is_some() || starting_csv.is_empty() || entry.operator.name == *starting_csv;
-    if !channels().any(|(_, entries)| entries.iter().any(starts)) {
-        let place = format!("with name {starting_csv} in channel {channel} of package {wanted}");
-        return Err(format!("no operators found {place} {of_catalog}"));
-    }
-    let mut candidates = Vec::new();
-    for (channel, _) in channels() {
-        let entries = package.in_order(channel, starts).map_err(|error| error.to_string())?;
-        let follow = entries.into_iter().filter(|entry| installed.is_none_or(|installed| entry.follows(installed)));
-        candidates.extend(follow.map(|entry| Candidate {
-            catalog: at,
-            package: package.clone(),
-            channel: channel.to_owned(),
-            entry: entry.clone(),
-        }));
-    }
-    Ok(candidates)
-}
-
-/// The bundles of a catalog that meet a requirement: those in default channels first, then by package and channel, from the head
-/// of each down. A channel without an order has none.
-fn meeting(catalog: usize, offers: &Catalog, requirement: &Requirement) -> Vec<Candidate> {
-    let packages = offers.that_meet(requirement);
-    let mut channels: Vec<(bool, &str, &str, &Arc<Package>)> = packages
-        .iter()
-        .flat_map(|package| {
-            let other = |channel: &str| channel != package.default_channel;
-            package
-                .channels
-                .keys()
-                .map(move |channel| (other(channel), package.name.as_str(), channel.as_str(), package))
-        })
-        .collect();
-    channels.sort_by_key(|(other, package, channel, _)| (*other, *package, *channel));
-    let mut found = Vec::new();
-    for (_, _, channel, package) in channels {
-        let entries = package.in_order(channel, |_| true).unwrap_or_default();
-        found.extend(entries.into_iter().filter(|entry| entry.operator.meets(requirement)).map(|entry| Candidate {
-            catalog,
-            package: package.clone(),
-            channel: channel.to_owned(),
-            entry: entry.clone(),
-        }));
-    }
-    found
 }

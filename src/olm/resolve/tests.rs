@@ -6,23 +6,33 @@ use super::world::{Catalog, Subscription};
 use super::*;
 use crate::olm::catalog::served::tests::content;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod dependencies;
+mod examples;
 mod explanations;
 mod failures;
+mod generated;
+mod hostile;
+mod other_catalogs;
+mod published;
 mod updates;
+pub(in crate::olm) mod written;
 
 /// A bundle, or an operator that is installed.
-#[derive(Clone)]
-struct Bundle {
-    name: String,
-    package: String,
-    channels: Vec<String>,
-    version: String,
-    entry: Value,
-    properties: Vec<(String, Value)>,
+#[derive(Clone, Debug)]
+pub(in crate::olm) struct Bundle {
+    pub name: String,
+    pub package: String,
+    pub channels: Vec<String>,
+    /// The default channel of its package; without it the first one of the first bundle is.
+    pub default: Option<String>,
+    pub version: String,
+    pub entry: Value,
+    pub properties: Vec<(String, Value)>,
+    /// Of its ClusterServiceVersion; it has succeeded if nothing is said.
+    pub phase: Option<String>,
 }
 
 /// `a.v1` is version 1.0.0 of package `a`, in channel `stable`.
@@ -33,9 +43,11 @@ fn bundle(name: &str) -> Bundle {
         name: name.to_owned(),
         package: package.to_owned(),
         channels: vec!["stable".to_owned()],
+        default: None,
         version: format!("{version}{}", ".0".repeat(missing)),
         entry: json!({"name": name}),
         properties: Vec::new(),
+        phase: None,
     }
 }
 
@@ -93,7 +105,7 @@ impl Bundle {
         self
     }
 
-    fn all_properties(&self) -> Vec<(String, Value)> {
+    pub(in crate::olm) fn all_properties(&self) -> Vec<(String, Value)> {
         let identity = json!({"packageName": self.package, "version": self.version});
         [("olm.package".to_owned(), identity)].into_iter().chain(self.properties.clone()).collect()
     }
@@ -109,11 +121,19 @@ fn versions() -> ClusterVersions {
 
 /// In namespace `ns` if nothing else is said, as `namespace/name`.
 fn catalog(name: &str, priority: i64, bundles: &[Bundle]) -> Catalog {
+    let place = name.split_once('/').unwrap_or(("ns", name));
+    Catalog::new(place, priority, Arc::new(content(&blobs(bundles)).0), &versions())
+}
+
+/// A catalog with these bundles, as a stream.
+pub(in crate::olm) fn blobs(bundles: &[Bundle]) -> Vec<Value> {
     let mut blobs: Vec<Value> = Vec::new();
     let mut channels: BTreeMap<(String, String), Vec<Value>> = BTreeMap::new();
     for bundle in bundles {
         if !blobs.iter().any(|blob| blob["schema"] == "olm.package" && blob["name"] == json!(bundle.package)) {
-            blobs.push(json!({"schema": "olm.package", "name": bundle.package, "defaultChannel": bundle.channels[0]}));
+            let of_package = bundles.iter().filter(|it| it.package == bundle.package);
+            let default = of_package.filter_map(|it| it.default.as_ref()).next().unwrap_or(&bundle.channels[0]);
+            blobs.push(json!({"schema": "olm.package", "name": bundle.package, "defaultChannel": default}));
         }
         for channel in &bundle.channels {
             channels.entry((bundle.package.clone(), channel.clone())).or_default().push(bundle.entry.clone());
@@ -126,8 +146,7 @@ fn catalog(name: &str, priority: i64, bundles: &[Bundle]) -> Catalog {
     blobs.extend(channels.into_iter().map(|((package, name), entries)| {
         json!({"schema": "olm.channel", "package": package, "name": name, "entries": entries})
     }));
-    let place = name.split_once('/').unwrap_or(("ns", name));
-    Catalog::new(place, priority, Arc::new(content(&blobs).0), &versions())
+    blobs
 }
 
 /// To a package of catalog `main`, in channel `stable`.

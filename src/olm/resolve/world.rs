@@ -29,6 +29,8 @@ pub(crate) struct Subscription {
     pub channel: String,
     /// Namespace and name.
     pub catalog: (String, String),
+    /// Others that the namespace sees may stand in for it.
+    pub other_catalogs: bool,
     /// Counts while nothing is installed for it. Empty if there is none.
     pub starting_csv: String,
     /// Empty if there is none.
@@ -62,6 +64,13 @@ impl Catalog {
     ) -> Self {
         let [namespace, name] = [namespace, name].map(ToOwned::to_owned);
         Catalog { namespace, name, priority, content, cluster: cluster.clone(), packages: RefCell::default() }
+    }
+
+    /// With a package that a catalog would not be served with.
+    #[cfg(test)]
+    pub(crate) fn with(self, package: Package) -> Self {
+        self.packages.borrow_mut().insert(package.name.clone(), Some(Arc::new(package)));
+        self
     }
 
     /// A bundle as its catalog has it.

@@ -4,6 +4,11 @@ use Constraint::{AtMost, Conflict, Dependency, Mandatory, Prohibited};
 mod brute;
 mod vectors;
 
+/// How many random cases are tried: as many as `PROPTEST_CASES` says, or `few`.
+pub(in crate::olm) fn cases(few: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(few)
+}
+
 fn limits() -> Limits {
     Limits::default()
 }

@@ -139,11 +139,21 @@ pub(crate) fn operator(
         })?,
         None => derived(csv, installed),
     };
-    let operator = Operator::new(&csv.name, properties, cluster);
+    let mut operator = Operator::new(&csv.name, properties, cluster);
+    if let (None, Some(package)) = (&csv.properties, subscribed(csv, installed)) {
+        package.clone_into(&mut operator.package);
+    }
     match &operator.unreadable {
         Some(cause) => Err(InstalledError::Property { namespace, name, cause: cause.clone() }),
         None => Ok(operator),
     }
+}
+
+/// The package of the Subscription that has it installed, if there is one and no other.
+fn subscribed<'a>(csv: &Csv, installed: &[(&'a str, &str)]) -> Option<&'a str> {
+    let packages: BTreeSet<&str> =
+        installed.iter().filter(|(_, name)| *name == csv.name).map(|(package, _)| *package).collect();
+    packages.first().filter(|package| packages.len() == 1 && !package.is_empty()).copied()
 }
 
 fn derived(csv: &Csv, installed: &[(&str, &str)]) -> Vec<(String, Value)> {
@@ -152,9 +162,8 @@ fn derived(csv: &Csv, installed: &[(&str, &str)]) -> Vec<(String, Value)> {
     };
     let provides = csv.owned.iter().map(|it| api(GVK, it));
     let requires = csv.required.iter().map(|it| api(GVK_REQUIRED, it));
-    let packages: BTreeSet<&str> =
-        installed.iter().filter(|(_, name)| *name == csv.name).map(|(package, _)| *package).collect();
-    let package = packages.first().filter(|_| packages.len() == 1 && !csv.version.is_empty());
+    // Without a version it is no property, but the package all the same.
+    let package = subscribed(csv, installed).filter(|_| !csv.version.is_empty());
     let package = package.map(|name| (PACKAGE.to_owned(), json!({"packageName": name, "version": csv.version})));
     provides.chain(requires).chain(package).collect()
 }

@@ -17,6 +17,7 @@ mod changes;
 mod components;
 mod forecast;
 mod plans;
+mod published;
 mod standing;
 
 const NOW: i64 = 1_700_000_000;

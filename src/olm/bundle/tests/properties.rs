@@ -160,6 +160,15 @@ fn property_that_resolvers_read_must_have_its_parts() {
 }
 
 #[test]
+fn constraint_that_stands_beside_its_value_is_an_error_that_says_how_it_is_meant() {
+    let text = "properties:\n- type: olm.constraint\n  value:\n  failureMessage: x\n  all: {constraints: []}\n";
+    let (_, told) = noted(PROPERTIES_FILE, text);
+    let expected = "its value is empty, and all, failureMessage beside it does not count: indent that below value, as \
+                    `value: {all: …, failureMessage: …}`";
+    assert!(told.iter().any(|message| message.contains(expected)), "{told:?}");
+}
+
+#[test]
 fn annotation_with_properties_that_is_no_list_is_an_error() {
     let bundle = bundle(&replaced(CSV_FILE, "'[{\"type\": \"olm.maxOpenShiftVersion\", \"value\": \"4.9\"}]'", "'{}'"));
     assert!(

@@ -3,8 +3,11 @@
 use super::super::Bundle;
 use super::super::finding::{Check, Finding, Weight};
 use super::super::properties::Written;
-use crate::olm::names::property::{CONSTRAINT, GVK_REQUIRED, MAX_CLUSTER_VERSION, PACKAGE, PACKAGE_REQUIRED};
+use crate::olm::names::property::{
+    CONSTRAINT, CONSTRAINT_SCOPE, GVK_REQUIRED, MAX_CLUSTER_VERSION, PACKAGE, PACKAGE_REQUIRED,
+};
 use crate::olm::resolve::constraint::Constraint;
+use crate::olm::resolve::constraint::scope::Scope;
 use crate::olm::version_range::VersionRange;
 use serde_json::Value;
 
@@ -44,6 +47,10 @@ pub(crate) fn of_property(kind: &str, value: &Value) -> Vec<Judged> {
             let errors = found.errors.into_iter().map(|message| (Weight::Error, Check::Dependency, message));
             let warnings = found.warnings.into_iter().map(|message| (Weight::Warning, Check::Advice, message));
             errors.chain(warnings).collect()
+        }
+        CONSTRAINT_SCOPE => {
+            let error = Scope::parse(value).err();
+            error.map(|message| (Weight::Error, Check::Property, message)).into_iter().collect()
         }
         MAX_CLUSTER_VERSION => maximum(value).into_iter().collect(),
         _ => Vec::new(),

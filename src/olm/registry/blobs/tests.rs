@@ -150,6 +150,62 @@ fn what_servers_told_before_there_were_properties_becomes_properties() {
     assert!(!blob(&with).contains('\n'));
 }
 
+/// Cases that other resolvers are known by.
+#[test]
+fn bundle_provides_and_requires_what_its_server_tells_of_it() {
+    let api = |group: &str, kind: &str| GroupVersionKind {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
+    };
+    let gvk = |group: &str, kind: &str| json!({"group": group, "version": "v1", "kind": kind}).to_string();
+    let dependency = |kind: &str, value: String| Dependency { r#type: kind.to_owned(), value };
+    let property = |kind: &str, value: String| Property { r#type: kind.to_owned(), value };
+    let csv =
+        json!({"kind": "ClusterServiceVersion", "metadata": {"name": "a.v1"}, "spec": {"customresourcedefinitions": {
+        "owned": [{"name": "owneds.crd.group.com", "version": "v1", "kind": "OwnedCRD"}]}}})
+        .to_string();
+    let provided = vec![api("crd.group.com", "OwnedCRD"), api("apis.group.com", "OwnedAPI")];
+    let required = vec![api("crd.group.com", "RequiredCRD"), api("apis.group.com", "RequiredAPI")];
+    let both = [
+        ("olm.gvk", gvk("crd.group.com", "OwnedCRD")),
+        ("olm.gvk", gvk("apis.group.com", "OwnedAPI")),
+        ("olm.gvk.required", gvk("crd.group.com", "RequiredCRD")),
+        ("olm.gvk.required", gvk("apis.group.com", "RequiredAPI")),
+    ];
+    let properties = vec![property(both[0].0, both[0].1.clone()), property(both[1].0, both[1].1.clone())];
+    let dependencies = vec![dependency("olm.gvk", both[2].1.clone()), dependency("olm.gvk", both[3].1.clone())];
+    let of = |kind: &str, value: Value| (kind.to_owned(), value.to_string());
+    for (name, bundle, expected) in [
+        ("no APIs", listed("a.v1"), &both[..0]),
+        ("APIs", Bundle { provided_apis: provided, required_apis: required, ..listed("a.v1") }, &both),
+        (
+            "manifests are not looked into",
+            Bundle { csv_json: csv.clone(), object: vec![csv], ..listed("a.v1") },
+            &both[..0],
+        ),
+        ("properties and dependencies", Bundle { properties, dependencies, ..listed("a.v1") }, &both),
+    ] {
+        let blob: Value = serde_json::from_str(&blob(&bundle)).unwrap();
+        let all = blob["properties"].as_array().unwrap().iter();
+        let apis = all.filter(|it| it["type"].as_str().unwrap().starts_with("olm.gvk"));
+        let found: Vec<_> = apis.map(|it| of(it["type"].as_str().unwrap(), it["value"].clone())).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(kind, value)| of(kind, serde_json::from_str(value).unwrap())).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+    let others = vec![
+        dependency("olm.label", r#"{"label": "lts"}"#.to_owned()),
+        dependency("olm.constraint", r#"{"cel": {"rule": "true"}}"#.to_owned()),
+        dependency("unknown", "{}".to_owned()),
+    ];
+    let blob: Value = serde_json::from_str(&blob(&Bundle { dependencies: others, ..listed("a.v1") })).unwrap();
+    let expected = json!([{"type": "olm.label.required", "value": {"label": "lts"}},
+        {"type": "olm.constraint", "value": {"cel": {"rule": "true"}}}]);
+    assert_eq!(blob["properties"].as_array().unwrap()[1..], expected.as_array().unwrap()[..]);
+}
+
 #[test]
 fn more_than_may_be_in_memory_is_refused() {
     let long = "x".repeat(LIMIT / 4);

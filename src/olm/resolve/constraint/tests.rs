@@ -1,6 +1,8 @@
 use super::*;
 use serde_json::json;
 
+mod scope;
+
 fn gvk() -> Value {
     json!({"gvk": {"group": "example.com", "version": "v1", "kind": "Widget"}})
 }
@@ -18,6 +20,7 @@ fn constraints_of_every_kind_pass() {
 #[test]
 fn what_resolvers_refuse_is_an_error_with_its_place() {
     for (value, expected) in [
+        (json!(null), "value: constraint is empty: what stands beside value"),
         (json!({}), "value: constraint is empty"),
         (json!({"failureMessage": "x"}), "value: constraint is empty"),
         (json!({"gvk": null}), "value: constraint is empty"),
@@ -52,6 +55,17 @@ fn not_alone_and_the_alias_of_package_name_are_warnings() {
     assert!(found.errors.is_empty() && found.warnings[0].starts_with("not alone"), "{found:?}");
     let found = Constraint::judge(&json!({"package": {"name": "a", "versionRange": "1.0.0"}}));
     assert!(found.errors.is_empty() && found.warnings[0].starts_with("value.package.name"), "{found:?}");
+}
+
+#[test]
+fn kind_in_small_letters_is_a_warning() {
+    let found =
+        Constraint::judge(&json!({"gvk": {"group": "greens.example.com", "version": "v1alpha1", "kind": "greens"}}));
+    assert!(found.errors.is_empty(), "{found:?}");
+    assert!(
+        found.warnings[0].starts_with("value.gvk.kind: \"greens\": kinds begin with a capital letter"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -11,7 +11,8 @@ fn entry(text: &str) -> Entry {
     Entry { operator, replaces, skips: words.collect(), skip_range: None }
 }
 
-fn package(entries: &[&str]) -> Package {
+/// Package `p` with these entries in channel `c`.
+pub(in crate::olm::resolve) fn package(entries: &[&str]) -> Package {
     let entries = entries.iter().map(|text| entry(text)).collect();
     Package { name: "p".to_owned(), default_channel: "c".to_owned(), channels: [("c".to_owned(), entries)].into() }
 }
@@ -33,6 +34,10 @@ fn entries_come_from_the_head_down_what_each_replaces() {
         (&["v1", "v2 v1", "v3 v1 v2"], "v3 v1"),
         (&["v1", "v2", "v3 - v1 v2"], "v3"),
         (&["v1", "v2 v1", "v3 v2 v2"], "v3 v1"),
+        // As they are published: in no order, replaced and skipped at once, skipped at the end.
+        (&["b", "a b"], "a b"),
+        (&["a b b", "b"], "a"),
+        (&["a b c", "b c", "c"], "a b"),
     ] {
         assert_eq!(order(entries), Ok(expected.to_owned()), "{entries:?}");
     }
@@ -49,6 +54,19 @@ fn channel_without_a_single_chain_has_no_order() {
         (
             &["v1 v2", "v2 v1", "v3 v2"],
             "a cycle exists in the chain of replacement beginning with \"v3\" in channel \"c\" of package \"p\"",
+        ),
+        (
+            &["a b", "b a"],
+            "no channel heads (entries not replaced by another entry) found in channel \"c\" of package \"p\"",
+        ),
+        (
+            &["a b", "b c", "c b"],
+            "a cycle exists in the chain of replacement beginning with \"a\" in channel \"c\" of package \"p\"",
+        ),
+        (
+            &["a", "b c", "c"],
+            "a unique replacement chain within a channel is required to determine the relative order between channel entries, \
+             but 2 replacement chains were found in channel \"c\" of package \"p\": a, b...c",
         ),
         (
             &["a1", "a2 a1", "b1"],

@@ -132,6 +132,26 @@ fn catalog_that_is_not_seen_is_explained() {
 }
 
 #[test]
+fn channel_with_two_chains_is_explained() {
+    let broken = package::tests::package(&["a1", "a2 a1", "b1", "b2 b1"]);
+    let of = Subscription { channel: "c".to_owned(), ..subscription("p") };
+    let mut world = world(&[], &[], &[of, subscription("x")]);
+    world.catalogs = vec![catalog("main", 0, &[bundle("x.v1")]).with(broken)];
+    insta::assert_snapshot!(explained(&world), @r#"
+    1. Subscription sub-p asks for package p, channel c of catalog ns/main.
+    2. a unique replacement chain within a channel is required to determine the relative order between channel entries, but 2 replacement chains were found in channel "c" of package "p": a2...a1, b2...b1.
+    What would help, one of:
+    - change or delete Subscription sub-p
+    - correct Subscription sub-p, or what CatalogSource ns/main offers
+    "#);
+    let resolution = resolve(&world, &Limits::default());
+    assert!(
+        resolution.parts.iter().any(|part| matches!(&part.verdict, Verdict::Install(new) if new.len() == 1)),
+        "it concerns nobody else"
+    );
+}
+
+#[test]
 fn explanation_is_bounded() {
     let bundles: Vec<Bundle> = (0..300).map(|at| bundle(&format!("p{at}.v1")).provides("K")).collect();
     let subscriptions: Vec<Subscription> = (0..300).map(|at| subscription(&format!("p{at}"))).collect();

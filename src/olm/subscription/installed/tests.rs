@@ -1,6 +1,8 @@
 use super::*;
 use crate::olm::resolve::constraint::Api;
 
+mod published;
+
 fn csv(name: &str, phase: Phase, replaces: &str) -> Arc<Csv> {
     Arc::new(Csv { name: name.to_owned(), phase, replaces: replaces.to_owned(), ..Csv::default() })
 }

@@ -125,6 +125,21 @@ fn catalogs_that_are_not_healthy_are_named_with_their_error_and_stop_everything(
 }
 
 #[test]
+fn two_catalogs_that_are_down_are_both_named_with_their_errors() {
+    let case = Case::of(&["a"])
+        .catalog("ns", "main", Err("10.0.0.1:50051: connection refused"))
+        .catalog("global", "community", Err("its image cannot be pulled: denied"))
+        .catalog("global", "certified", Ok(()));
+    let (_, unhealthy) = case.said(condition::CATALOG_SOURCES_UNHEALTHY).unwrap();
+    let (reason, failed) = case.said(condition::RESOLUTION_FAILED).unwrap();
+    insta::assert_snapshot!(format!("{unhealthy}\n{reason}: {failed}"), @r"
+    catalogsource global/community unhealthy: its image cannot be pulled: denied; catalogsource ns/main unhealthy: 10.0.0.1:50051: connection refused
+    ErrorPreventedResolution: error using catalogsource global/community: its image cannot be pulled: denied; error using catalogsource ns/main: 10.0.0.1:50051: connection refused
+    ");
+    assert_eq!(case.planned(), None);
+}
+
+#[test]
 fn catalog_that_is_not_there_is_named() {
     let mut case = Case::of(&["a"]).catalog("ns", "other", Ok(()));
     case.catalogs.remove(&id("ns", "main"));

@@ -1,6 +1,7 @@
 //! What the fuzzed readers work with: good inputs, a key that signs, filters.
 
 mod operators;
+mod resolution;
 
 use super::corpus::{Corpus, message};
 use anyhow::Context;
@@ -11,6 +12,7 @@ use e2e::workspace;
 use jiff::Timestamp;
 use operators::Operators;
 pub(super) use operators::parts;
+use resolution::Resolution;
 use sequoia_openpgp::cert::{Cert, CertBuilder};
 use sequoia_openpgp::parse::Parse;
 use sequoia_openpgp::policy::StandardPolicy;
@@ -41,6 +43,7 @@ pub(super) struct Fixture {
     pub node_records: Vec<Vec<u8>>,
     pub catalogs: Catalogs,
     pub operators: Operators,
+    pub resolution: Resolution,
     pub messages: Vec<Vec<u8>>,
     pub keys: Vec<Vec<u8>>,
     cert: Cert,
@@ -102,6 +105,7 @@ impl Fixture {
             ]),
             catalogs: Catalogs::of(&corpus),
             operators: Operators::read()?,
+            resolution: Resolution::read()?,
             keys: vec![key.clone()],
             verifier: verifier(&key)?,
             corpus,

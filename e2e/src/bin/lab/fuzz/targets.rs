@@ -255,6 +255,35 @@ const GRPC: &[&str] = &[
 ];
 const RANGE: &[&str] =
     &[">=", "<", "!", "=", "||", " ", "x", "1.x", ".", "1.2.3", "-rc.1", "+b", "18446744073709551615"];
+const RULE: &[&str] = &[
+    "properties",
+    ".exists(p, ",
+    ".all(q, ",
+    ".map(p, ",
+    "p.type",
+    ".value",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    " && ",
+    " || ",
+    "!",
+    " ? ",
+    " : ",
+    " in ",
+    "true",
+    "semver_compare(",
+    "'1.0.0'",
+    "\"",
+    "\\",
+    "-9223372036854775808",
+    "1e400",
+    "cluster.",
+    "// ",
+];
 const INDEX: &[&str] =
     &["\u{0}\u{0}\u{0}\u{0}", "\u{1}\u{0}\u{0}\u{0}", "\u{7f}\u{7f}\u{7f}\u{7f}", "cvo catalog 0001", "a", "olm.gvk"];
 const PULL_SPEC: &[&str] =
@@ -274,8 +303,8 @@ const fn target(
 }
 
 /// All of them; weights add up to 100.
-pub(super) const TARGETS: [Target; 30] = [
-    target("yaml", 13, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
+pub(super) const TARGETS: [Target; 34] = [
+    target("yaml", 9, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
     target("release", 9, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
     target("template", 6, |s| &s.corpus.manifests, Form::Bytes, TEMPLATE, properties::template),
     target("metadata", 4, |s| &s.corpus.metadata, Form::Json, JSON, properties::metadata),
@@ -304,6 +333,10 @@ pub(super) const TARGETS: [Target; 30] = [
     target("server frames", 1, |s| &s.operators.server_frames, Form::Json, GRPC, properties::grpc::server_frames),
     target("catalog source", 1, |s| &s.operators.sources, Form::Json, JSON, properties::sources::source),
     target("operator hub", 1, |s| &s.operators.hubs, Form::Json, JSON, properties::sources::operator_hub),
+    target("constraint", 1, |s| &s.resolution.constraints, Form::Json, JSON, properties::resolution::constraint),
+    target("rule", 1, |s| &s.resolution.rules, Form::Bytes, RULE, properties::resolution::rule),
+    target("install plan", 1, |s| &s.resolution.plans, Form::Json, JSON, properties::resolution::install_plan),
+    target("subscriptions", 1, |s| &s.resolution.namespaces, Form::Json, JSON, properties::resolution::subscriptions),
     target("keyring", 1, |s| &s.keys, Form::Bytes, PACKET, properties::keyring),
 ];
 

@@ -9,7 +9,7 @@ use cvo::testing::version;
 use sha2::{Digest, Sha256};
 
 /// Reads a stream as the one file of a catalog.
-pub(super) fn read(input: &[u8]) -> Result<Catalog<Vec<u8>>, String> {
+pub(in crate::fuzz) fn read(input: &[u8]) -> Result<Catalog<Vec<u8>>, String> {
     let (mut builder, mut json) = (CatalogBuilder::new(Vec::new()), Vec::new());
     let file = builder.file("a/b".to_owned()).map_err(|e| e.to_string())?;
     let mut blobs = Blobs::new(input);
