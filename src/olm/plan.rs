@@ -5,6 +5,7 @@ pub(crate) mod group;
 pub(crate) mod schema;
 pub(crate) mod step;
 pub(crate) mod surplus;
+pub(crate) mod together;
 
 use crate::olm::api::install_plan::{
     InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, Step, StepStatus, condition, reason,

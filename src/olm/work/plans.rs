@@ -2,6 +2,7 @@
 //! runs it to an effect.
 
 mod attempt;
+pub(crate) mod existing;
 mod live;
 mod views;
 
