@@ -6,6 +6,7 @@ pub(crate) mod forecast;
 pub(crate) mod installed;
 pub(crate) mod plan;
 pub(crate) mod status;
+pub(crate) mod why_not;
 
 use crate::olm::api::install_plan::InstallPlanPhase;
 use crate::olm::api::keys::annotation;
@@ -342,6 +343,10 @@ impl<'a> Facts<'a> {
 impl Inputs {
     /// What is to be installed; it may take seconds. An error says what of the namespace cannot be read.
     pub(crate) fn answer(&self, cluster: &ClusterVersions, limits: &Limits) -> Result<Answer, String> {
+        Ok(answer(&self.world(cluster)?, limits))
+    }
+
+    fn world(&self, cluster: &ClusterVersions) -> Result<World, String> {
         let installed: Vec<(&str, &str)> =
             self.subscriptions.iter().map(|it| (it.package.as_str(), it.installed_csv.as_str())).collect();
         let operators = self.installed.iter().map(|csv| operator(&self.namespace, csv, &installed, cluster));
@@ -349,13 +354,12 @@ impl Inputs {
         let catalog = |((namespace, name), priority, content): &Offered| {
             Catalog::new((namespace, name), *priority, content.clone(), cluster)
         };
-        let world = World {
+        Ok(World {
             namespace: self.namespace.clone(),
             catalogs: self.catalogs.iter().map(catalog).collect(),
             installed: operators.map_err(|error| error.to_string())?.into_iter().map(Arc::new).collect(),
             subscriptions: self.subscriptions.clone(),
-        };
-        Ok(answer(&world, limits))
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 mod forecast;
 mod plans;
 mod standing;
+mod why_not;
 
 const NOW: i64 = 1_700_000_000;
 
