@@ -5,6 +5,7 @@ pub(crate) mod deprecation;
 pub(crate) mod forecast;
 pub(crate) mod installed;
 pub(crate) mod plan;
+pub(crate) mod review;
 pub(crate) mod status;
 pub(crate) mod why_not;
 

@@ -8,5 +8,6 @@ pub(crate) mod operators;
 pub(crate) mod packages;
 mod part;
 pub(crate) mod plans;
+mod reviews;
 pub(crate) mod subscriptions;
 mod version;

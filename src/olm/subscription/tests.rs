@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 mod forecast;
 mod plans;
+mod review;
 mod standing;
 mod why_not;
 
