@@ -16,11 +16,23 @@ pub struct Version {
     pub requires: (&'static str, &'static str),
     /// The image of its Deployment.
     pub image: &'static str,
+    /// Properties of the spec of its kind beside the size.
+    pub properties: usize,
+    /// It may read configuration in all namespaces too.
+    pub everywhere: bool,
 }
 
 impl Version {
     pub fn new(name: &'static str) -> Version {
-        Version { name, replaces: "", kind: "", requires: ("", ""), image: "registry.invalid/operator:1" }
+        Version {
+            name,
+            replaces: "",
+            kind: "",
+            requires: ("", ""),
+            image: "registry.invalid/operator:1",
+            properties: 0,
+            everywhere: false,
+        }
     }
 
     pub fn package(&self) -> &'static str {
@@ -50,11 +62,13 @@ impl Version {
                     "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]}}}});
         let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
         let permissions = json!([{"serviceAccountName": self.package(), "rules": rules}]);
+        let cluster_permissions = if self.everywhere { permissions.clone() } else { json!([]) };
         let modes: Vec<Value> = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"]
             .map(|mode| json!({"type": mode, "supported": true}))
             .into();
         let spec = json!({"displayName": self.package(), "version": self.version(), "installModes": modes,
-            "install": {"strategy": "deployment", "spec": {"deployments": [deployment], "permissions": permissions}}});
+            "install": {"strategy": "deployment", "spec": {"deployments": [deployment],
+                "permissions": permissions, "clusterPermissions": cluster_permissions}}});
         let name = format!("{}.{}", self.plural(), self.group());
         let owned = json!({"owned": [{"name": name, "version": "v1", "kind": self.kind}]});
         let more = [
@@ -70,8 +84,11 @@ impl Version {
     /// The definition of the kind that it brings.
     pub fn definition(&self) -> Value {
         let (plural, group) = (self.plural(), self.group());
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-            "size": {"type": "integer"}}}}});
+        let mut properties = json!({"size": {"type": "integer"}});
+        for number in 0..self.properties {
+            properties[format!("more{number}")] = json!({"type": "string"});
+        }
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.{group}")},
             "spec": {"group": group, "scope": "Namespaced",
