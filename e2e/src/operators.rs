@@ -84,10 +84,9 @@ impl Version {
     /// The definition of the kind that it brings.
     pub fn definition(&self) -> Value {
         let (plural, group) = (self.plural(), self.group());
-        let mut properties = json!({"size": {"type": "integer"}});
-        for number in 0..self.properties {
-            properties[format!("more{number}")] = json!({"type": "string"});
-        }
+        let more = (0..self.properties).map(|number| (format!("more{number}"), json!({"type": "string"})));
+        let properties: Map<String, Value> =
+            std::iter::once(("size".to_owned(), json!({"type": "integer"}))).chain(more).collect();
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.{group}")},
