@@ -18,6 +18,10 @@ pub struct Version {
     pub image: &'static str,
     /// Bytes of text in the definition of its kind, and in each of the ConfigMaps that it brings.
     pub padding: (usize, &'static [usize]),
+    /// Properties of the spec of its kind beside the size.
+    pub properties: usize,
+    /// It may read configuration in all namespaces too.
+    pub everywhere: bool,
 }
 
 impl Version {
@@ -29,6 +33,8 @@ impl Version {
             requires: ("", ""),
             image: "registry.invalid/operator:1",
             padding: (0, &[]),
+            properties: 0,
+            everywhere: false,
         }
     }
 
@@ -59,11 +65,13 @@ impl Version {
                     "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]}}}});
         let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
         let permissions = json!([{"serviceAccountName": self.package(), "rules": rules}]);
+        let cluster_permissions = if self.everywhere { permissions.clone() } else { json!([]) };
         let modes: Vec<Value> = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"]
             .map(|mode| json!({"type": mode, "supported": true}))
             .into();
         let spec = json!({"displayName": self.package(), "version": self.version(), "installModes": modes,
-            "install": {"strategy": "deployment", "spec": {"deployments": [deployment], "permissions": permissions}}});
+            "install": {"strategy": "deployment", "spec": {"deployments": [deployment],
+                "permissions": permissions, "clusterPermissions": cluster_permissions}}});
         let name = format!("{}.{}", self.plural(), self.group());
         let owned = json!({"owned": [{"name": name, "version": "v1", "kind": self.kind}]});
         let more = [
@@ -79,8 +87,11 @@ impl Version {
     /// The definition of the kind that it brings.
     pub fn definition(&self) -> Value {
         let (plural, group) = (self.plural(), self.group());
-        let schema = json!({"type": "object", "description": "\"".repeat(self.padding.0 / 2), "properties": {"spec": {"type": "object", "properties": {
-            "size": {"type": "integer"}}}}});
+        let more = (0..self.properties).map(|number| (format!("more{number}"), json!({"type": "string"})));
+        let properties: Map<String, Value> =
+            std::iter::once(("size".to_owned(), json!({"type": "integer"}))).chain(more).collect();
+        let schema = json!({"type": "object", "description": "\"".repeat(self.padding.0 / 2),
+            "properties": {"spec": {"type": "object", "properties": properties}}});
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{plural}.{group}")},
             "spec": {"group": group, "scope": "Namespaced",

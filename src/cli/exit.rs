@@ -172,6 +172,24 @@ const ROWS: &[Row] = &[
         USAGE,
         (Exit::Found, "a catalog fails"),
     ]),
+    ("olm plan", &[
+        (Exit::Success, "nothing is known that would stop what is to be installed"),
+        (Exit::Failure, "no plan could be made"),
+        USAGE,
+        (Exit::Blocked, "nothing can be found, or something will hold what is to be installed until somebody does something"),
+    ]),
+    ("olm why", &[
+        (Exit::Success, "nothing is in the way of the Subscription"),
+        (Exit::Failure, "the cluster cannot be read"),
+        USAGE,
+        (Exit::Blocked, "something is"),
+    ]),
+    ("olm why-not", &[
+        (Exit::Success, "the version is installed, or comes without anybody doing anything"),
+        (Exit::Failure, "the cluster cannot be read"),
+        USAGE,
+        (Exit::Waits, "it does not come before somebody does something"),
+    ]),
     ("release lint", &[
         (Exit::Success, "no errors, though perhaps warnings"),
         (Exit::Failure, "the release cannot be read"),

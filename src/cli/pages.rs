@@ -26,6 +26,7 @@ const PAGES: &[Row] = &[
     ("olm list", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
     ("olm plan", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
     ("olm why", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
+    ("olm why-not", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
     ("olm subscribe", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
     ("olm approve", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
     ("render", &["install.md#render-the-manifests-of-the-installation"]),

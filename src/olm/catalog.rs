@@ -21,6 +21,7 @@ pub(crate) mod pull_spec;
 pub(crate) mod record;
 pub(crate) mod served;
 pub(crate) mod stored;
+pub(crate) mod text;
 pub(crate) mod written;
 
 mod assemble;

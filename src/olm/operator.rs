@@ -96,6 +96,30 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     Decision { status, deployments: writes, delete, is_replaced, next, ..Decision::default() }
 }
 
+/// The object as if it had been marked as one that is looked after.
+pub(crate) fn identified(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> ClusterServiceVersion {
+    let Some(patch) = identity::patch(csv, groups) else { return csv.clone() };
+    let mut csv = csv.clone();
+    let texts = |key: &str| {
+        let texts = patch.pointer(&format!("/metadata/{key}")).and_then(Value::as_object).into_iter().flatten();
+        texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect::<Vec<_>>()
+    };
+    csv.metadata.annotations.get_or_insert_default().extend(texts("annotations"));
+    csv.metadata.labels.get_or_insert_default().extend(texts("labels"));
+    csv
+}
+
+/// Why it will not be installed, whatever there is that it requires.
+pub(crate) fn obstacle(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> Option<String> {
+    let state = identity::check(csv, groups).err().or_else(|| phase::unsupported(csv));
+    state.map(|state| state.message)
+}
+
+/// Why the operator with this condition must not be replaced now.
+pub(crate) fn hindrance(condition: &OperatorCondition) -> Option<String> {
+    chain::hindrance(condition)
+}
+
 /// It is being deleted: what belongs to it and has no namespace goes first.
 fn end(facts: &Facts<'_>) -> Decision {
     let metadata = &facts.csv.metadata;

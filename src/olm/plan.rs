@@ -6,6 +6,7 @@ pub(crate) mod reference;
 pub(crate) mod schema;
 pub(crate) mod step;
 pub(crate) mod surplus;
+pub(crate) mod together;
 
 use crate::olm::api::install_plan::{
     InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanStatus, Step, StepStatus, condition, reason,

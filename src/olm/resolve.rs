@@ -8,6 +8,7 @@ pub(crate) mod operator;
 pub(crate) mod package;
 pub(crate) mod problem;
 pub(crate) mod rule;
+pub(crate) mod why_not;
 pub(crate) mod world;
 
 use crate::olm::solve::{self, Limits, Outcome, Place};

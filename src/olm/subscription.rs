@@ -9,7 +9,9 @@ pub(crate) mod forecast;
 pub(crate) mod installed;
 pub(crate) mod news;
 pub(crate) mod plan;
+pub(crate) mod review;
 pub(crate) mod status;
+pub(crate) mod why_not;
 
 use crate::olm::api::keys::annotation;
 use crate::olm::api::subscription::{Subscription, SubscriptionStatus};
@@ -298,6 +300,11 @@ fn takes_other_catalogs(subscription: &Subscription) -> bool {
 impl Inputs {
     /// What is to be installed; it may take seconds. An error says what of the namespace cannot be read.
     pub(crate) fn answer(&self, cluster: &ClusterVersions, limits: &Limits) -> Result<Answer, String> {
+        let world = self.world(cluster)?;
+        if self.named.is_empty() { Ok(answer(&world, limits)) } else { by_hand::answer(world, &self.named, limits) }
+    }
+
+    fn world(&self, cluster: &ClusterVersions) -> Result<World, String> {
         let installed: Vec<(&str, &str)> =
             self.subscriptions.iter().map(|it| (it.package.as_str(), it.installed_csv.as_str())).collect();
         let operators = self.installed.iter().map(|csv| operator(&self.namespace, csv, &installed, cluster));
@@ -305,13 +312,12 @@ impl Inputs {
         let catalog = |((namespace, name), priority, content): &Offered| {
             Catalog::new((namespace, name), *priority, content.clone(), cluster)
         };
-        let world = World {
+        Ok(World {
             namespace: self.namespace.clone(),
             catalogs: self.catalogs.iter().map(catalog).collect(),
             installed: operators.map_err(|error| error.to_string())?.into_iter().map(Arc::new).collect(),
             subscriptions: self.subscriptions.clone(),
-        };
-        if self.named.is_empty() { Ok(answer(&world, limits)) } else { by_hand::answer(world, &self.named, limits) }
+        })
     }
 }
 

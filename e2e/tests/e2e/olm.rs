@@ -2,6 +2,7 @@
 
 mod catalogs;
 mod clients;
+mod foretold;
 mod hostile;
 mod hub;
 mod install_plans;

@@ -45,12 +45,26 @@ impl Content {
         Content { index, data }
     }
 
+    /// The same with data that are in memory.
+    pub(crate) fn in_memory(index: Index, data: Vec<u8>) -> Self {
+        Content::new(index, Box::new(InMemory(data)))
+    }
+
     /// The JSON of a part of a blob.
     pub(crate) fn json(&self, stored: Stored<'_>) -> Result<String, IndexError> {
         let bytes = self.data.read(stored.offset(), stored.length()).map_err(IndexError::Read)?;
         stored.json(&bytes)?;
         // It has been checked.
         String::from_utf8(bytes).map_err(|_| IndexError::Data)
+    }
+}
+
+struct InMemory(Vec<u8>);
+
+impl Data for InMemory {
+    fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let part = usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(length)?));
+        part.map(<[u8]>::to_vec).ok_or(io::ErrorKind::UnexpectedEof.into())
     }
 }
 

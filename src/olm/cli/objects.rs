@@ -4,13 +4,23 @@ use crate::cli::reach;
 use crate::cluster::{ApiError, Clients};
 use kube::Resource;
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ApiResource, NamespaceResourceScope};
+use kube::core::{ApiResource, NamespaceResourceScope, TypeMeta};
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// All objects of a kind, of one namespace or of all. One that does not fit its type is left out.
 pub(super) async fn listed<K>(clients: &Clients, namespace: Option<&str>) -> anyhow::Result<Vec<K>>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+{
+    let all = raw::<K>(clients, namespace).await?;
+    Ok(all.into_iter().filter_map(|object| serde_json::from_value(object).ok()).collect())
+}
+
+/// The same as they are.
+pub(super) async fn raw<K>(clients: &Clients, namespace: Option<&str>) -> anyhow::Result<Vec<Value>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     let (resource, plural) = (ApiResource::erase::<K>(&()), K::plural(&()));
     let api: Api<DynamicObject> = match namespace {
@@ -24,5 +34,8 @@ where
             false => reach::explain(&clients.server(), error),
         }
     })?;
-    Ok(all.items.into_iter().filter_map(|object| object.try_parse().ok()).collect())
+    // The elements of a list do not say what they are.
+    let types = TypeMeta { api_version: resource.api_version, kind: resource.kind };
+    let typed = |object: DynamicObject| json!(DynamicObject { types: Some(types.clone()), ..object });
+    Ok(all.items.into_iter().map(typed).collect())
 }

@@ -15,6 +15,7 @@ pub(crate) enum OlmCommand {
     List(list::ListArgs),
     Plan(Box<plan::PlanArgs>),
     Why(Box<plan::WhyArgs>),
+    WhyNot(Box<plan::WhyNotArgs>),
     Subscribe(requests::SubscribeArgs),
     Approve(requests::ApproveArgs),
 }
@@ -30,6 +31,7 @@ pub(crate) async fn run(command: OlmCommand, stop: CancellationToken) -> anyhow:
         OlmCommand::List(args) => list::run(&args).await,
         OlmCommand::Plan(args) => plan::run(&args).await,
         OlmCommand::Why(args) => plan::why(&args).await,
+        OlmCommand::WhyNot(args) => plan::why_not(&args).await,
         OlmCommand::Subscribe(args) => requests::subscribe(&args).await,
         OlmCommand::Approve(args) => requests::approve(&args).await,
     }

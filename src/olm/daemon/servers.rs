@@ -37,6 +37,7 @@ impl Servers {
             flags,
             global: settings.global_namespace().to_owned(),
             identity: settings.packages_identity(),
+            version: settings.release_version.clone(),
         };
         Ok(Servers {
             packages: (port != 0).then_some(packages),

@@ -138,15 +138,6 @@ impl Data for OnDisk {
     }
 }
 
-struct InMemory(Vec<u8>);
-
-impl Data for InMemory {
-    fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-        let part = usize::try_from(offset).ok().and_then(|at| self.0.get(at..at.checked_add(length)?));
-        part.map(<[u8]>::to_vec).ok_or(ErrorKind::UnexpectedEof.into())
-    }
-}
-
 /// Reads the catalog in a folder, for who serves nothing else. `to`: an empty folder for its data; without one they are in memory.
 pub(crate) fn content(catalog: &Path, to: Option<&Path>) -> Result<Stored, StoreError> {
     if let Some(to) = to {
@@ -155,7 +146,7 @@ pub(crate) fn content(catalog: &Path, to: Option<&Path>) -> Result<Stored, Store
     }
     let read = folder::read(catalog, Vec::new()).map_err(StoreError::Folder)?;
     let found = Arc::new(found(&read));
-    Ok(Stored { content: Arc::new(Content::new(read.index, Box::new(InMemory(read.data)))), found })
+    Ok(Stored { content: Arc::new(Content::in_memory(read.index, read.data)), found })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

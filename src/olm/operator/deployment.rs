@@ -67,6 +67,14 @@ impl Write {
             Write::Create { name, .. } | Write::Replace { name, .. } | Write::Delete { name, .. } => name,
         }
     }
+
+    /// What is there afterwards; `None` for nothing.
+    pub(crate) fn object(&self) -> Option<&Value> {
+        match self {
+            Write::Create { object, .. } | Write::Replace { object, .. } => Some(object),
+            Write::Delete { .. } => None,
+        }
+    }
 }
 
 /// Owner labels of what belongs to a ClusterServiceVersion.

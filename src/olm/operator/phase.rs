@@ -82,9 +82,9 @@ fn with_strategy(facts: &Facts<'_>, turn: impl FnOnce(&StrategyDetails) -> Turn)
     strategy(facts.csv).map_or_else(Turn::to, turn)
 }
 
-/// What keeps it from being installed although everything is there that it requires.
-fn obstacle(facts: &Facts<'_>) -> Option<State> {
-    let spec = &facts.csv.spec;
+/// What it has that this version does not install.
+pub(super) fn unsupported(csv: &ClusterServiceVersion) -> Option<State> {
+    let spec = &csv.spec;
     if let Some(webhook) = spec.webhook_definitions.first() {
         let message = format!(
             "spec.webhookdefinitions ({}): this version does not install webhooks of operators; install a version of the operator \
@@ -93,13 +93,19 @@ fn obstacle(facts: &Facts<'_>) -> Option<State> {
         );
         return Some(State::failed(reason::INVALID_WEBHOOK_DESCRIPTION, message));
     }
-    if let Some(api) = spec.api_service_definitions.owned.first() {
-        let message = format!(
-            "spec.apiservicedefinitions.owned ({}.{}): this version does not install APIServices of operators; install a version of \
-             the operator without",
-            api.version, api.group
-        );
-        return Some(State::failed(reason::API_SERVICE_INSTALL_FAILED, message));
+    let api = spec.api_service_definitions.owned.first()?;
+    let message = format!(
+        "spec.apiservicedefinitions.owned ({}.{}): this version does not install APIServices of operators; install a version of \
+         the operator without",
+        api.version, api.group
+    );
+    Some(State::failed(reason::API_SERVICE_INSTALL_FAILED, message))
+}
+
+/// What keeps it from being installed although everything is there that it requires.
+fn obstacle(facts: &Facts<'_>) -> Option<State> {
+    if let Some(state) = unsupported(facts.csv) {
+        return Some(state);
     }
     let (rival, definition) = chain::rival(facts.csv, facts.siblings)?;
     let message = format!(

@@ -74,6 +74,25 @@ fn subject_name(subject: &Subject, namespace: &str) -> Option<String> {
     }
 }
 
+/// What the wanted rules allow and those of today do not, such as `get, list configmaps`.
+pub(crate) fn lacking(today: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<String> {
+    let mut verbs: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for wanted in wanted.iter().flat_map(single).filter(|wanted| !today.iter().any(|rule| covers(rule, wanted))) {
+        let (verb, object) = match wanted {
+            Wanted::Url { verb, url } => (verb, url.to_owned()),
+            Wanted::Resource { verb, group, resource, name } => {
+                let of = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+                (verb, name.map_or_else(|| of.clone(), |name| format!("{of} {name:?}")))
+            }
+        };
+        verbs.entry(object).or_default().insert(verb);
+    }
+    let told = |(object, verbs): (String, BTreeSet<&str>)| {
+        format!("{} {object}", verbs.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    verbs.into_iter().map(told).collect()
+}
+
 /// One thing that a rule allows.
 enum Wanted<'a> {
     Resource { verb: &'a str, group: &'a str, resource: &'a str, name: Option<&'a str> },

@@ -3,6 +3,7 @@
 use super::request::{Discovery, ICON};
 use super::{API_VERSION, KIND};
 use crate::olm::api::package_manifest::{GROUP, PLURAL, VERSION};
+use crate::olm::subscription::review;
 use serde_json::{Value, json};
 
 const SINGULAR: &str = "packagemanifest";
@@ -25,7 +26,10 @@ pub(crate) fn group() -> Value {
 /// The resources of the version.
 pub(crate) fn resources() -> Value {
     let resource = |name: &str, singular: &str, verbs: &[&str]| json!({"name": name, "singularName": singular, "namespaced": true, "kind": KIND, "verbs": verbs});
-    let resources = [resource(PLURAL, SINGULAR, &["get", "list"]), resource(&format!("{PLURAL}/{ICON}"), "", &["get"])];
+    let question = json!({"name": review::PLURAL, "singularName": review::SINGULAR, "namespaced": true, "kind": review::KIND,
+        "verbs": ["create"]});
+    let resources =
+        [resource(PLURAL, SINGULAR, &["get", "list"]), resource(&format!("{PLURAL}/{ICON}"), "", &["get"]), question];
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION, "resources": resources})
 }
 
@@ -36,7 +40,10 @@ pub(crate) fn aggregated(version: Discovery) -> Value {
         "resource": PLURAL, "responseKind": kind, "scope": "Namespaced", "singularResource": SINGULAR, "verbs": ["get", "list"],
         "subresources": [{"subresource": ICON, "responseKind": kind, "verbs": ["get"]}],
     });
-    let of_version = json!({"version": VERSION, "resources": [resource], "freshness": "Current"});
+    let kind = json!({"group": GROUP, "version": VERSION, "kind": review::KIND});
+    let question = json!({"resource": review::PLURAL, "responseKind": kind, "scope": "Namespaced",
+        "singularResource": review::SINGULAR, "verbs": ["create"]});
+    let of_version = json!({"version": VERSION, "resources": [resource, question], "freshness": "Current"});
     json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{}", name(version)), "metadata": {},
         "items": [{"metadata": {"name": GROUP, "creationTimestamp": null}, "versions": [of_version]}],

@@ -2,6 +2,7 @@
 
 use super::{API_VERSION, KIND};
 use crate::olm::api::package_manifest::{GROUP, PLURAL, VERSION};
+use crate::olm::subscription::review;
 use serde_json::{Map, Value, json};
 
 /// What objects and lists consist of. `SCHEMAS` stands for the place of these definitions in a document.
@@ -83,7 +84,34 @@ fn paths(version: Version) -> Value {
         });
         paths.insert(path, json!({"get": operation, "parameters": parameters}));
     }
+    paths.insert(format!("{of_namespace}/{}", review::PLURAL), question(version));
     paths.into()
+}
+
+/// The only resource that is created.
+fn question(version: Version) -> Value {
+    let kind = review::KIND.to_owned();
+    let schema = json!({"$ref": format!("{}/{PREFIX}{kind}", place(version))});
+    let mut parameters = vec![parameter(version, "namespace")];
+    let body = match version {
+        Version::V2 => {
+            parameters.push(json!({"name": "body", "in": "body", "required": true, "schema": schema}));
+            None
+        }
+        Version::V3 => Some(json!({"content": {"application/json": {"schema": schema}}})),
+    };
+    let mut operation = Map::new();
+    operation.extend(body.map(|body| ("requestBody".to_owned(), body)));
+    for (key, value) in [
+        ("operationId", json!("createPackagesOperatorsCoreosComV1NamespacedSubscriptionReview")),
+        ("description", json!("what would be installed in a namespace if it were otherwise, or why something is not")),
+        ("responses", json!({"201": response(version, Some(&kind))})),
+        ("x-kubernetes-action", json!("post")),
+        ("x-kubernetes-group-version-kind", json!({"group": GROUP, "version": VERSION, "kind": kind})),
+    ] {
+        operation.insert(key.to_owned(), value);
+    }
+    json!({"post": operation, "parameters": parameters})
 }
 
 /// Tells operations apart.

@@ -4,6 +4,7 @@ use super::form::{Form, Include};
 use super::query::{Query, QueryError};
 use super::status::{Attributes, Status};
 use crate::olm::api::package_manifest::{GROUP, PLURAL, VERSION};
+use crate::olm::subscription::review;
 use std::collections::HashMap;
 
 /// What is asked for.
@@ -32,6 +33,10 @@ pub(crate) enum Request {
     Icon {
         namespace: String,
         name: String,
+    },
+    /// A question about the Subscriptions of a namespace, in the body.
+    Review {
+        namespace: String,
     },
 }
 
@@ -64,9 +69,17 @@ impl Request {
             ["apis"] => Request::Groups(Discovery::accepted(accept)?),
             ["apis", GROUP] => Request::Group,
             ["apis", GROUP, VERSION] => Request::Resources,
-            ["apis", GROUP, VERSION, "watch", ..] => return Err(Status::no_verb("watch")),
+            ["apis", GROUP, VERSION, "watch", ..] => return Err(Status::no_verb("watch", PLURAL)),
+            ["apis", GROUP, VERSION, "namespaces", namespace, review::PLURAL] if !namespace.is_empty() => {
+                if method != "POST" {
+                    return Err(Status::only_created(verb(method, &[review::PLURAL]), review::PLURAL));
+                }
+                let accepted = Clause::all(accept).iter().any(Clause::is_json);
+                let review = Request::Review { namespace: (*namespace).to_owned() };
+                return accepted.then_some(review).ok_or_else(Status::not_acceptable);
+            }
             ["apis", GROUP, VERSION, rest @ ..] => match resource(rest) {
-                Some(_) if !reads => return Err(Status::no_verb(verb(method, rest))),
+                Some(_) if !reads => return Err(Status::no_verb(verb(method, rest), PLURAL)),
                 Some(resource) => return resource.request(&Parameters::of(query), accept),
                 None => return Err(Status::no_resource()),
             },
@@ -85,13 +98,19 @@ impl Request {
 
     /// What the user needs the right to. `None` for what is the same for all users.
     pub(crate) fn attributes(&self) -> Option<Attributes<'_>> {
+        let of_packages = Attributes { resource: PLURAL, ..Attributes::default() };
         match self {
             Request::List { namespace, query, .. } => {
                 let name = query.only_name().unwrap_or_default();
-                Some(Attributes { verb: "list", subresource: "", namespace, name })
+                Some(Attributes { verb: "list", namespace, name, ..of_packages })
             }
-            Request::Get { namespace, name, .. } => Some(Attributes { verb: "get", subresource: "", namespace, name }),
-            Request::Icon { namespace, name } => Some(Attributes { verb: "get", subresource: ICON, namespace, name }),
+            Request::Get { namespace, name, .. } => Some(Attributes { verb: "get", namespace, name, ..of_packages }),
+            Request::Icon { namespace, name } => {
+                Some(Attributes { verb: "get", subresource: ICON, namespace, name, ..of_packages })
+            }
+            Request::Review { namespace } => {
+                Some(Attributes { verb: "create", resource: review::PLURAL, namespace, ..Attributes::default() })
+            }
             _ => None,
         }
     }
@@ -118,10 +137,11 @@ fn resource<'a>(parts: &[&'a str]) -> Option<Resource<'a>> {
     }
 }
 
-/// The verb of a method that writes.
+/// The verb of a method.
 fn verb<'a>(method: &'a str, parts: &[&str]) -> &'a str {
-    let is_list = parts.last() == Some(&PLURAL);
+    let is_list = parts.last().is_some_and(|last| [PLURAL, review::PLURAL].contains(last));
     match method {
+        "GET" | "HEAD" if is_list => "list",
         "POST" => "create",
         "PUT" => "update",
         "PATCH" => "patch",
@@ -136,7 +156,7 @@ impl Resource<'_> {
         match self {
             Resource::List { namespace } => {
                 if parameters.is_true("watch") {
-                    return Err(Status::no_verb("watch"));
+                    return Err(Status::no_verb("watch", PLURAL));
                 }
                 let text = |name| parameters.text(name);
                 let query = Query::parse(text("labelSelector"), text("fieldSelector"), text("limit"), text("continue"));

@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Attributes<'a> {
     pub verb: &'a str,
+    /// Plural.
+    pub resource: &'a str,
     /// Empty for the object itself.
     pub subresource: &'a str,
     /// Empty: in every namespace.
@@ -28,11 +30,13 @@ pub(crate) struct Status {
     name: String,
     /// Seconds after which to try again.
     pub retry_after: Option<u16>,
+    /// Methods that the address has.
+    pub allow: &'static str,
 }
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Status { code, reason, message: message.into(), name: String::new(), retry_after: None }
+        Status { code, reason, message: message.into(), name: String::new(), retry_after: None, allow: "GET, HEAD" }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -45,8 +49,8 @@ impl Status {
     }
 
     pub(crate) fn forbidden(user: &str, what: &Attributes<'_>, why: &str) -> Self {
-        let Attributes { verb, subresource, namespace, name } = what;
-        let resource = if subresource.is_empty() { PLURAL.to_owned() } else { format!("{PLURAL}/{subresource}") };
+        let Attributes { verb, resource: plural, subresource, namespace, name } = what;
+        let resource = if subresource.is_empty() { (*plural).to_owned() } else { format!("{plural}/{subresource}") };
         let scope = match *namespace {
             "" => "at the cluster scope".to_owned(),
             namespace => format!("in the namespace {namespace:?}"),
@@ -54,7 +58,7 @@ impl Status {
         let object = if name.is_empty() { String::new() } else { format!(" {name:?}") };
         let cannot = format!("User {user:?} cannot {verb} resource {resource:?} in API group {GROUP:?} {scope}");
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-        let message = format!("{PLURAL}.{GROUP}{object} is forbidden: {cannot}{why}");
+        let message = format!("{plural}.{GROUP}{object} is forbidden: {cannot}{why}");
         Status { name: (*name).to_owned(), ..Status::new(403, "Forbidden", message) }
     }
 
@@ -69,10 +73,15 @@ impl Status {
         Status::new(404, "NotFound", "the server could not find the requested resource")
     }
 
-    /// A verb that packages do not have.
-    pub(crate) fn no_verb(verb: &str) -> Self {
-        let message = format!("{verb} is not supported on resources of kind \"{PLURAL}.{GROUP}\"");
+    /// A verb that the resource does not have.
+    pub(crate) fn no_verb(verb: &str, plural: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{plural}.{GROUP}\"");
         Status::new(405, "MethodNotAllowed", message)
+    }
+
+    /// A verb that questions do not have, which are only created.
+    pub(crate) fn only_created(verb: &str, plural: &str) -> Self {
+        Status { allow: "POST", ..Status::no_verb(verb, plural) }
     }
 
     /// A method that an address does not have.
@@ -86,13 +95,34 @@ impl Status {
         Status::new(406, "NotAcceptable", message)
     }
 
+    /// The body is larger than is read.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Status::new(413, "RequestEntityTooLarge", format!("the body has more than {limit} bytes"))
+    }
+
+    /// The body is no JSON.
+    pub(crate) fn unsupported_media_type() -> Self {
+        let message =
+            "the body of the request was in an unknown format - accepted media types include: application/json";
+        Status::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// What is asked cannot be answered as it is.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Status::new(422, "Invalid", message)
+    }
+
     /// The list cannot go on there.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Status::new(410, "Expired", message)
     }
 
     pub(crate) fn too_many_requests() -> Self {
-        let message = "too many lists of packages are being written; try again";
+        Status::busy("too many lists of packages are being written; try again")
+    }
+
+    /// There is no room for it now.
+    pub(crate) fn busy(message: &str) -> Self {
         Status { retry_after: Some(1), ..Status::new(429, "TooManyRequests", message) }
     }
 

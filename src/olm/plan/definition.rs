@@ -10,7 +10,7 @@ pub(crate) const KIND: (&str, &str) = definition::KIND;
 /// On a live definition: checks of its objects only warn. For one that a single operator owns.
 const SAFETY: &str = "olm.operatorframework.io/crd-safety";
 /// So many objects that do not fit are named.
-pub(crate) const EXAMPLES: usize = 10;
+const EXAMPLES: usize = 10;
 
 /// Something that would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +106,25 @@ pub(crate) fn with_live_conversion(live: &Value, mut new: Value) -> Value {
         spec.insert("conversion".to_owned(), conversion);
     }
     new
+}
+
+/// Adds those of the objects that do not fit, each with what is wrong; whether there is room for more examples.
+pub(crate) fn add_unfit(invalid: &mut Vec<String>, schema: &Schema, objects: &[Value]) -> bool {
+    for object in objects {
+        let faults = schema.faults(object);
+        if faults.is_empty() {
+            continue;
+        }
+        if invalid.len() == EXAMPLES {
+            return false;
+        }
+        let namespace = match text(object, "/metadata/namespace") {
+            "" => String::new(),
+            namespace => format!("{namespace}/"),
+        };
+        invalid.push(format!("{namespace}{}: {}", text(object, "/metadata/name"), faults.join(", ")));
+    }
+    true
 }
 
 /// What is said of objects that do not fit. `invalid`: `namespace/name: field: why`.

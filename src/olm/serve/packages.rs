@@ -10,6 +10,7 @@ use crate::cluster::task;
 use crate::olm::catalog::served::Catalogs;
 use crate::olm::packages::request::{Health, Request};
 use crate::olm::packages::status::Status;
+use crate::olm::subscription::review::MAX_QUESTION;
 use crate::serve::caller::Caller;
 use crate::serve::front_proxy::{FrontProxy, User};
 use crate::serve::{ServeError, Server, tls};
@@ -20,8 +21,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, header};
 use axum::response::{IntoResponse, Response};
 use body::Writers;
+use futures::future::BoxFuture;
 use futures::stream;
 use rustls::sign::CertifiedKey;
+use serde_json::Value;
 use state::State;
 use std::io;
 use std::sync::Arc;
@@ -47,6 +50,19 @@ pub(crate) struct Sources {
     pub demands: watch::Receiver<tls::Demands>,
     /// The process has been told to stop. Who asks is still answered.
     pub stopping: CancellationToken,
+    pub reviews: Reviews,
+}
+
+/// Answers the question in a body about a namespace.
+#[derive(Clone)]
+pub(crate) struct Reviews(pub Arc<Answering>);
+
+type Answering = dyn Fn(String, Vec<u8>) -> BoxFuture<'static, Result<Value, Status>> + Send + Sync;
+
+impl std::fmt::Debug for Reviews {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reviews").finish_non_exhaustive()
+    }
 }
 
 /// The server of packages.
@@ -83,7 +99,10 @@ impl PackageServer {
     fn router(self: Arc<Self>) -> Router {
         Router::new().fallback(move |request: axum::extract::Request| {
             let server = self.clone();
-            async move { server.handle(request.into_parts().0).await }
+            async move {
+                let (parts, body) = request.into_parts();
+                server.handle(parts, body).await
+            }
         })
     }
 
@@ -101,12 +120,12 @@ impl PackageServer {
         self.state.borrow().as_ref().map(|_| ()).ok_or_else(|| "catalogs have not been read yet".to_owned())
     }
 
-    async fn handle(&self, parts: Parts) -> Response {
-        let response = self.respond(&parts).await.unwrap_or_else(|status| answer::refused(&status));
+    async fn handle(&self, parts: Parts, body: Body) -> Response {
+        let response = self.respond(&parts, body).await.unwrap_or_else(|status| answer::refused(&status));
         if parts.method == Method::HEAD { without_body(response) } else { response }
     }
 
-    async fn respond(&self, parts: &Parts) -> Result<Response, Status> {
+    async fn respond(&self, parts: &Parts, body: Body) -> Result<Response, Status> {
         let accept = joined(&parts.headers, &header::ACCEPT);
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
         let request = Request::parse(parts.method.as_str(), path, query, &accept);
@@ -122,9 +141,24 @@ impl PackageServer {
         if let Some(response) = answer::document(&request, parts) {
             return Ok(response);
         }
+        if let Request::Review { namespace } = request {
+            return self.review(namespace, parts, body).await;
+        }
         let state = self.current().await;
         let state = state.ok_or_else(|| Status::unavailable("catalogs have not been read yet; try again"))?;
         answer::packages(request, state, &self.sources.global, &self.writers, parts).await
+    }
+
+    /// Answers a question, whose body is read only now that it is known who asks.
+    async fn review(&self, namespace: String, parts: &Parts, body: Body) -> Result<Response, Status> {
+        let media_type = joined(&parts.headers, &header::CONTENT_TYPE);
+        let media_type = media_type.split(';').next().unwrap_or_default().trim();
+        if !media_type.is_empty() && !media_type.eq_ignore_ascii_case("application/json") {
+            return Err(Status::unsupported_media_type());
+        }
+        let bytes = axum::body::to_bytes(body, MAX_QUESTION).await.map_err(|_| Status::too_large(MAX_QUESTION))?;
+        let answer = (self.sources.reviews.0)(namespace, bytes.to_vec()).await?;
+        Ok(answer::created(&answer))
     }
 
     /// The state, with what other replicas serve already if that comes soon: who has just seen a catalog become ready is answered by

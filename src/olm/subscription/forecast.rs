@@ -1,18 +1,22 @@
 //! What would be installed in a namespace if it were otherwise, without touching it.
 
 use super::installed::Csv;
-use super::plan::{Group, Plan};
-use super::{Facts, Gate, Visible};
+use super::plan::{Group, NewPlan, Plan};
+use super::{Facts, Gate, Unpacked, Visible};
 use crate::olm::api::cluster_service_version::Phase;
 use crate::olm::api::subscription::{Approval, Subscription, SubscriptionSpec, SubscriptionStatus};
-use crate::olm::resolve::answer::{Answer, Id, New, Part};
+use crate::olm::resolve::answer::{Answer, Id, New, Outcome, Part};
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::solve::Limits;
 use crate::olm::steps::{properties_annotation, subscription_name};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What uids of Subscriptions begin with that do not exist.
+const NEW: &str = "new ";
 
 /// A namespace as it might be.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +41,27 @@ pub(crate) struct Round {
     pub manual: Vec<String>,
 }
 
+/// What is said where the search for an answer has ended without one.
+pub(crate) const GAVE_UP: &str = "gave up: there are more combinations of versions than can be tried";
+
 impl Round {
+    /// For programs.
+    pub(crate) fn told(&self) -> Value {
+        let new = |it: &New| {
+            json!({"name": it.name, "package": it.package, "channel": it.channel, "replaces": it.replaces, "image": it.image,
+                "catalog": {"namespace": it.catalog.0, "name": it.catalog.1}, "subscriptions": it.subscriptions,
+                "reasons": it.reasons})
+        };
+        let failures = self.answer.parts.iter().filter_map(|part| match &part.outcome {
+            Outcome::Install(_) => None,
+            Outcome::GaveUp => Some(json!({"subscriptions": part.subscriptions, "message": GAVE_UP})),
+            Outcome::Impossible(failure) => Some(json!({"subscriptions": failure.subscriptions,
+                "message": failure.message, "explanation": failure.explanation})),
+        });
+        json!({"held": self.held, "install": self.installs().into_iter().map(new).collect::<Vec<_>>(),
+            "failures": failures.collect::<Vec<_>>(), "manual": self.manual})
+    }
+
     /// All that is to be installed, by name.
     pub(crate) fn installs(&self) -> Vec<&New> {
         let mut new: Vec<&New> = self.answer.parts.iter().flat_map(Part::installs).collect();
@@ -48,12 +72,24 @@ impl Round {
 
 impl Hypothesis {
     /// As if somebody had subscribed to the package.
-    pub(crate) fn subscribe(&mut self, (namespace, catalog): &Id, package: &str, channel: &str) {
+    pub(crate) fn subscribe(&mut self, catalog: &Id, package: &str, channel: &str) {
+        self.subscribe_from(catalog, package, channel, "");
+    }
+
+    /// The same, beginning with a version.
+    pub(crate) fn subscribe_from(
+        &mut self,
+        (namespace, catalog): &Id,
+        package: &str,
+        channel: &str,
+        starting_csv: &str,
+    ) {
         let spec = SubscriptionSpec {
             source: catalog.clone(),
             source_namespace: namespace.clone(),
             name: package.to_owned(),
             channel: channel.to_owned(),
+            starting_csv: starting_csv.to_owned(),
             ..SubscriptionSpec::default()
         };
         self.add(Subscription::new(package, spec));
@@ -62,9 +98,20 @@ impl Hypothesis {
     fn add(&mut self, mut subscription: Subscription) {
         subscription.metadata.namespace = Some(self.namespace.clone());
         // It is in no plan.
-        subscription.metadata.uid = subscription.metadata.name.as_ref().map(|name| format!("new {name}"));
+        subscription.metadata.uid = subscription.metadata.name.as_ref().map(|name| format!("{NEW}{name}"));
         self.subscriptions.push(Arc::new(subscription));
         self.subscriptions.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
+    }
+
+    /// The Subscription of this name.
+    pub(crate) fn subscription(&self, name: &str) -> Option<&Arc<Subscription>> {
+        self.subscriptions.iter().find(|it| it.metadata.name.as_deref() == Some(name))
+    }
+
+    /// Whether it has Subscriptions that do not exist.
+    pub(crate) fn is_supposed(&self) -> bool {
+        let mut uids = self.subscriptions.iter().filter_map(|it| it.metadata.uid.as_deref());
+        uids.any(|uid| uid.starts_with(NEW))
     }
 
     /// As if the Subscription were deleted; whether there is one of this name.
@@ -74,7 +121,7 @@ impl Hypothesis {
         self.subscriptions.len() != before
     }
 
-    fn facts(&self) -> Facts<'_> {
+    pub(super) fn facts(&self) -> Facts<'_> {
         Facts {
             namespace: &self.namespace,
             subscriptions: &self.subscriptions,
@@ -113,20 +160,41 @@ impl Hypothesis {
     }
 
     /// Rounds until nothing is to be installed any more, as if each were carried out; `most` of them.
-    pub(crate) fn rounds(mut self, cluster: &ClusterVersions, limits: &Limits, most: usize) -> Vec<Round> {
-        let mut rounds = Vec::new();
-        for _ in 0..most {
-            let round = self.round(cluster, limits);
-            let is_last = round.installs().is_empty();
-            self.carry_out(&round);
-            if !is_last || rounds.is_empty() || round.held.is_some() {
-                rounds.push(round);
-            }
-            if is_last {
-                break;
-            }
+    pub(crate) fn rounds(self, cluster: &ClusterVersions, limits: &Limits, most: usize) -> Vec<Round> {
+        let mut rounds = Rounds::of(self, most);
+        std::iter::from_fn(|| rounds.next(cluster, limits)).collect()
+    }
+
+    /// What is done for the answer of a round. `unpacked`: what is known of the content of a bundle.
+    pub(crate) fn planned(&self, round: &Round, unpacked: &dyn Fn(&New) -> Unpacked) -> Planned {
+        let facts = self.facts();
+        let found = Ok(round.answer.clone());
+        let decision = facts.decide(&facts.gate(), Some(&found), unpacked, Timestamp::UNIX_EPOCH);
+        let superseded = decision.superseded.iter().map(|plan| plan.name.clone()).collect();
+        let wanted = decision.wanted.into_iter().map(|wanted| wanted.new).collect();
+        let plan = match decision.create {
+            Some(new) => PlannedPlan::New(Box::new(new)),
+            None => self.kept(round),
+        };
+        Planned { wanted, superseded, plan }
+    }
+
+    /// Why no plan is made.
+    fn kept(&self, round: &Round) -> PlannedPlan {
+        let names: BTreeSet<&str> = round.installs().iter().map(|new| new.name.as_str()).collect();
+        let is_same = |plan: &&Arc<Plan>| plan.csvs.iter().map(String::as_str).eq(names.iter().copied());
+        let newest = self.plans.iter().filter(is_same).max_by_key(|plan| plan.generation);
+        match newest.map(|plan| &**plan) {
+            _ if names.is_empty() => PlannedPlan::None,
+            Some(plan) if plan.is_open() && !plan.is_empty => PlannedPlan::Exists(plan.name.clone()),
+            Some(Plan { name, failure: Some((_, cause)), .. }) => PlannedPlan::Held(format!(
+                "InstallPlan {name} with the same versions has failed, and there is no other one as long as the answer is the same: \
+                 {cause}"
+            )),
+            _ => PlannedPlan::Held(
+                "what is there has to go, or to be approved or deleted, before another plan is made".to_owned(),
+            ),
         }
-        rounds
     }
 
     fn carry_out(&mut self, round: &Round) {
@@ -165,6 +233,61 @@ impl Hypothesis {
         }
         // What they said is done.
         self.plans.clear();
+    }
+}
+
+/// What is done for an answer.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// Bundles whose content is needed.
+    pub wanted: Vec<New>,
+    /// Names of plans that nobody has approved, and whose place another one takes.
+    pub superseded: Vec<String>,
+    pub plan: PlannedPlan,
+}
+
+#[derive(Debug)]
+pub(crate) enum PlannedPlan {
+    /// Nothing is to be installed.
+    None,
+    New(Box<NewPlan>),
+    /// One of this name, which waits for an approval.
+    Exists(String),
+    /// Why there is none.
+    Held(String),
+}
+
+/// Rounds that follow each other, as if each were carried out.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    /// The namespace before the round that was looked at last.
+    pub now: Hypothesis,
+    last: Option<Round>,
+    left: usize,
+    is_first: bool,
+}
+
+impl Rounds {
+    /// `most` of them.
+    pub(crate) fn of(now: Hypothesis, most: usize) -> Rounds {
+        Rounds { now, last: None, left: most, is_first: true }
+    }
+
+    /// The next one, until nothing is to be installed any more.
+    pub(crate) fn next(&mut self, cluster: &ClusterVersions, limits: &Limits) -> Option<Round> {
+        if let Some(last) = self.last.take() {
+            self.now.carry_out(&last);
+        }
+        self.left = self.left.checked_sub(1)?;
+        let round = self.now.round(cluster, limits);
+        let is_last = round.installs().is_empty();
+        if is_last {
+            self.left = 0;
+        } else {
+            self.last = Some(round.clone());
+        }
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        (!is_last || is_first || round.held.is_some()).then_some(round)
     }
 }
 

@@ -18,7 +18,9 @@ mod components;
 mod forecast;
 mod plans;
 mod published;
+mod review;
 mod standing;
+mod why_not;
 
 const NOW: i64 = 1_700_000_000;
 

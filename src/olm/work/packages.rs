@@ -2,6 +2,7 @@
 
 use super::catalogs::Outputs;
 use super::certificate::{self, Identity};
+use super::reviews::reviews;
 use crate::cluster::{Clients, Kinds, task};
 use crate::olm::certificate::Stored;
 use crate::olm::serve::packages::{PackageServer, Sources};
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     /// Catalogs of this namespace are seen by all.
     pub global: String,
     pub identity: Identity,
+    /// The release of this process.
+    pub version: String,
 }
 
 /// The server at work.
@@ -61,11 +64,13 @@ pub(crate) fn start(
     stop: &CancellationToken,
     end: CancellationToken,
 ) -> Running {
-    let Settings { listen, flags, global, identity } = settings;
+    let Settings { listen, flags, global, identity, version } = settings;
     let certificate::Followed { stored, key } = certificate::follow(&identity, clients, kinds, stop);
     let lacking = "nobody can ask for packages";
     let front_proxy = authentication::follow(clients, kinds.clone(), stop, lacking, FrontProxy::parse);
+    let reviews = reviews(clients, outputs, &global, &version);
     let sources = Sources {
+        reviews,
         global,
         catalogs: outputs.catalogs.clone(),
         behind: outputs.behind.clone(),

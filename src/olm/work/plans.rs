@@ -3,6 +3,7 @@
 
 mod attempt;
 mod contents;
+pub(crate) mod existing;
 mod live;
 mod views;
 

@@ -122,7 +122,12 @@ async fn plan_is_made_for_subscriptions_and_what_they_depend_on() {
 
 /// The same on a cluster with a node that kwok plays, by a process that has the rights of the release and no others.
 pub(super) async fn with_rights() -> World {
-    let world = World::with(Options { registry: true, audit: true, kwok: true, ..Options::default() }).await;
+    with_rights_in(Options::default()).await
+}
+
+/// `options`: what else the cluster is made of.
+pub(super) async fn with_rights_in(options: Options) -> World {
+    let world = World::with(Options { registry: true, audit: true, kwok: true, ..options }).await;
     world.cluster.add_fake_nodes(0..1).await.unwrap();
     olm::grant(&world.cluster).await.unwrap();
     world.start_with_rights();
@@ -141,7 +146,7 @@ impl World {
         wait.existing(api, name, |it| it.status.as_ref().is_some_and(|status| status.phase == *phase)).await.unwrap()
     }
 
-    async fn csv_gone(&self, name: &str) {
+    pub(super) async fn csv_gone(&self, name: &str) {
         let api: Api<ClusterServiceVersion> = Api::namespaced(self.client.clone(), "shop");
         let wait = self.cluster.until(format!("{name} to be gone"), &[PROCESS]).within(LIMIT);
         wait.object(api, name, |it| it.is_none()).await.unwrap();

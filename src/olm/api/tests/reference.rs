@@ -151,9 +151,10 @@ fn users_may_do_what_they_may_on_openshift() {
     let (ours, theirs) = (roles(&component_folder().join("0000_50_olm_03_user-roles.yaml")), roles(&theirs));
     assert_eq!(theirs.len(), 2);
     for (name, (labels, mut rights)) in theirs {
-        // Whoever subscribes may approve as well.
+        // Whoever subscribes may approve as well, and ask before.
         if name == "aggregate-olm-edit" {
             rights.extend(["patch", "update"].map(|verb| format!("{verb} installplans.operators.coreos.com")));
+            rights.insert("create subscriptionreviews.packages.operators.coreos.com".to_owned());
         }
         assert_eq!(ours.get(&name), Some(&(labels, rights)), "{name}");
     }

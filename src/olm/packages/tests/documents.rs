@@ -3,10 +3,11 @@
 use super::*;
 use crate::olm::packages::request::Discovery;
 use crate::olm::packages::{discovery, openapi};
+use crate::olm::subscription::review;
 use serde_json::json;
 
 #[test]
-fn discovery_names_the_resource_and_its_subresource_to_get_and_list() {
+fn discovery_names_packages_to_get_and_list_and_questions_to_create() {
     assert_eq!(discovery::groups()["groups"][0]["name"], "packages.operators.coreos.com");
     assert_eq!(discovery::groups()["groups"][0].get("kind"), None);
     assert_eq!(discovery::group()["preferredVersion"]["groupVersion"], "packages.operators.coreos.com/v1");
@@ -16,7 +17,9 @@ fn discovery_names_the_resource_and_its_subresource_to_get_and_list() {
         resources["resources"],
         json!([
             resource("packagemanifests", "packagemanifest", &["get", "list"]),
-            resource("packagemanifests/icon", "", &["get"])
+            resource("packagemanifests/icon", "", &["get"]),
+            {"name": "subscriptionreviews", "singularName": "subscriptionreview", "namespaced": true,
+                "kind": "SubscriptionReview", "verbs": ["create"]},
         ])
     );
 }
@@ -31,6 +34,8 @@ fn aggregated_discovery_says_the_same_in_both_versions() {
         let resource = &of_version["resources"][0];
         assert_eq!((&resource["resource"], &resource["verbs"]), (&json!("packagemanifests"), &json!(["get", "list"])));
         assert_eq!(resource["subresources"][0]["subresource"], "icon");
+        let question = &of_version["resources"][1];
+        assert_eq!((&question["resource"], &question["verbs"]), (&json!("subscriptionreviews"), &json!(["create"])));
         assert_eq!(
             discovery::media_type(version),
             format!("application/json;g=apidiscovery.k8s.io;v={name};as=APIGroupDiscoveryList")
@@ -74,6 +79,22 @@ fn schemas_have_each_field_that_is_written() {
     }
 }
 
+#[test]
+fn schema_of_questions_has_each_field_of_question_and_answer() {
+    let spec = json!({"subscribe": [{"name": "a", "channel": "c", "source": "s", "sourceNamespace": "n", "startingCSV": "v"}],
+        "remove": ["b"], "catalogs": [{"name": "s", "content": "x"}], "toHead": true,
+        "whyNot": {"subscription": "a", "clusterServiceVersion": "v"}});
+    let body = json!({"apiVersion": "packages.operators.coreos.com/v1", "kind": "SubscriptionReview", "spec": spec});
+    let read = review::read(body.to_string().as_bytes(), "ns").unwrap();
+    assert_eq!(read.subscribe[0].starting_csv, "v", "the schema and the program name the same fields");
+    for schemas in [openapi::v2()["definitions"].clone(), openapi::v3()["components"]["schemas"].clone()] {
+        let schema = &schemas["com.coreos.operators.packages.v1.SubscriptionReview"];
+        let mut found = Vec::new();
+        unknown(&body, schema, "", &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
+}
+
 /// All values of `$ref`.
 fn references(value: &Value, found: &mut Vec<String>) {
     match value {
@@ -91,13 +112,13 @@ fn documents_of_both_versions_refer_to_what_they_have() {
     for document in [openapi::v2(), openapi::v3()] {
         let mut found = Vec::new();
         references(&document, &mut found);
-        assert_eq!(found.len(), 4, "{found:?}");
+        assert_eq!(found.len(), 6, "{found:?}");
         for place in found {
             assert!(document.pointer(place.trim_start_matches('#')).is_some(), "{place}");
         }
         let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
         let group = "/apis/packages.operators.coreos.com/v1";
-        assert_eq!(paths.len(), 4);
+        assert_eq!(paths.len(), 5);
         assert!(paths.iter().all(|path| path.starts_with(group)), "{paths:?}");
     }
     let paths = openapi::v3_paths("ABC");

@@ -84,6 +84,25 @@ fn packages_are_only_read() {
 }
 
 #[test]
+fn questions_are_only_created() {
+    let path = &format!("{V1}/namespaces/team/subscriptionreviews");
+    let request = Request::parse("POST", path, "fieldManager=kubectl-create", "application/json").unwrap();
+    assert_eq!(request, Request::Review { namespace: "team".to_owned() });
+    let what =
+        Attributes { verb: "create", resource: "subscriptionreviews", namespace: "team", ..Attributes::default() };
+    assert_eq!(request.attributes(), Some(what));
+    for (method, verb) in [("GET", "list"), ("PUT", "update"), ("DELETE", "deletecollection")] {
+        let status = Request::parse(method, path, "", "").unwrap_err();
+        assert_eq!((status.code, status.allow), (405, "POST"), "{method}");
+        assert!(status.message.starts_with(&format!("{verb} is not supported")), "{}", status.message);
+    }
+    assert_eq!(Request::parse("POST", path, "", "text/html").unwrap_err().code, 406);
+    for path in ["subscriptionreviews", "namespaces/team/subscriptionreviews/x"] {
+        assert_eq!(Request::parse("POST", &format!("{V1}/{path}"), "", "").unwrap_err().code, 404, "{path}");
+    }
+}
+
+#[test]
 fn watch_is_refused() {
     for path in [
         "packagemanifests?watch=true",
@@ -205,13 +224,14 @@ fn refusals_are_objects_of_kind_status() {
             "details": {"name": "a", "group": "packages.operators.coreos.com", "kind": "packagemanifests"},
         })
     );
-    let what = Attributes { verb: "get", subresource: "icon", namespace: "team", name: "a" };
+    let what =
+        Attributes { verb: "get", resource: "packagemanifests", subresource: "icon", namespace: "team", name: "a" };
     assert_eq!(
         Status::forbidden("alice", &what, "").message,
         "packagemanifests.packages.operators.coreos.com \"a\" is forbidden: User \"alice\" cannot get resource \
          \"packagemanifests/icon\" in API group \"packages.operators.coreos.com\" in the namespace \"team\""
     );
-    let all = Attributes { verb: "list", ..Attributes::default() };
+    let all = Attributes { verb: "list", resource: "packagemanifests", ..Attributes::default() };
     let status = Status::forbidden("alice", &all, "no binding");
     assert!(status.message.ends_with("at the cluster scope: no binding"), "{}", status.message);
     assert_eq!((status.code, status.reason), (403, "Forbidden"));

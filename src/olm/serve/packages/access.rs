@@ -1,7 +1,7 @@
 //! Whether a user may read packages: the API server is asked, and its answer counts for a short time.
 
 use crate::cluster::access::{self, Review};
-use crate::olm::api::package_manifest::{GROUP, PLURAL};
+use crate::olm::api::package_manifest::GROUP;
 use crate::olm::packages::status::{Attributes, Status};
 use crate::serve::front_proxy::User;
 use k8s_openapi::api::authentication::v1::UserInfo;
@@ -76,8 +76,8 @@ impl Access {
             groups: Some(user.groups.clone()),
             extra: Some(user.extra.clone()),
         };
-        let Attributes { verb, subresource, namespace, name } = *what;
-        let what = access::Attributes { verb, group: GROUP, resource: PLURAL, subresource, namespace, name };
+        let Attributes { verb, resource, subresource, namespace, name } = *what;
+        let what = access::Attributes { verb, group: GROUP, resource, subresource, namespace, name };
         let asked = async {
             let _place = self.reviews.acquire().await.map_err(|error| error.to_string())?;
             access::review(&self.client, info, &what).await.map_err(|error| error.to_string())
@@ -93,9 +93,9 @@ impl Access {
 
 fn key(user: &User, what: &Attributes<'_>) -> Key {
     let User { name, uid, groups, extra } = user;
-    let Attributes { verb, subresource, namespace, name: object } = what;
+    let Attributes { verb, resource, subresource, namespace, name: object } = what;
     // The same text means the same user and question: JSON keeps the parts apart. It is all text.
-    let text = serde_json::to_vec(&(name, uid, groups, extra, verb, subresource, namespace, object));
+    let text = serde_json::to_vec(&(name, uid, groups, extra, verb, resource, subresource, namespace, object));
     Sha256::digest(text.unwrap_or_default()).into()
 }
 

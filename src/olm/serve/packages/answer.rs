@@ -42,9 +42,15 @@ pub(super) fn refused(status: &Status) -> Response {
         headers.insert(header::RETRY_AFTER, seconds.into());
     }
     if status.code == 405 {
-        headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        headers.insert(header::ALLOW, HeaderValue::from_static(status.allow));
     }
     response
+}
+
+/// The answer to what is created and not stored.
+pub(super) fn created(object: &Value) -> Response {
+    let headers = [(header::CONTENT_TYPE, JSON), (header::CACHE_CONTROL, NOT_KEPT)];
+    (StatusCode::CREATED, headers, bytes(object)).into_response()
 }
 
 /// What is the same for everybody and at any time; `None` for other requests.
@@ -57,7 +63,11 @@ pub(super) fn document(request: &Request, parts: &Parts) -> Option<Response> {
         Request::OpenApiV2 => (JSON.to_owned(), openapi::v2()),
         Request::OpenApiV3 => (JSON.to_owned(), openapi::v3_paths(&hash(&bytes(&openapi::v3())))),
         Request::OpenApiV3Group => (JSON.to_owned(), openapi::v3()),
-        Request::Health(_) | Request::List { .. } | Request::Get { .. } | Request::Icon { .. } => return None,
+        Request::Health(_)
+        | Request::List { .. }
+        | Request::Get { .. }
+        | Request::Icon { .. }
+        | Request::Review { .. } => return None,
     };
     let body = bytes(&document);
     let hash = hash(&body);

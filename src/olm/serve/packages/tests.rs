@@ -81,6 +81,13 @@ impl Running {
             certificate: used,
             demands: watch::channel(tls::Demands::default()).1,
             stopping: stopping.clone(),
+            reviews: Reviews(Arc::new(|namespace, body| {
+                let answer = match body.as_slice() {
+                    b"bad" => Err(Status::bad_request("bad")),
+                    body => Ok(json!({"namespace": namespace, "bytes": body.len()})),
+                };
+                Box::pin(std::future::ready(answer))
+            })),
         };
         let server = PackageServer::new(sources, api_server(asked.clone()), &stop);
         let port = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -231,6 +238,31 @@ async fn watches_and_verbs_that_write_are_refused_with_a_status() {
             "{method}"
         );
         assert_eq!(answer.json::<Value>().await.unwrap()["kind"], "Status");
+    }
+}
+
+#[tokio::test]
+async fn question_is_answered_for_who_may_create_it_and_is_bounded() {
+    let running = Running::start().await;
+    let url = format!("{}{V1}/namespaces/team/subscriptionreviews", running.base);
+    let ask = async |user: &str, media_type: &str, body: Vec<u8>| {
+        let request = running.client.post(&url).header("x-remote-user", user).header("content-type", media_type);
+        let answer = request.body(body).send().await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let json_type = "application/json; charset=utf-8";
+    let (code, answer) = ask("alice", json_type, b"{}".to_vec()).await;
+    assert_eq!((code, answer), (201, json!({"namespace": "team", "bytes": 2})));
+    let (code, status) = ask("mallory", json_type, b"{}".to_vec()).await;
+    assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+    assert!(status["message"].as_str().unwrap().contains("cannot create resource \"subscriptionreviews\""), "{status}");
+    for (media_type, body, expected) in [
+        (json_type, b"bad".to_vec(), (400, "BadRequest")),
+        ("application/yaml", b"{}".to_vec(), (415, "UnsupportedMediaType")),
+        (json_type, vec![b' '; MAX_QUESTION + 1], (413, "RequestEntityTooLarge")),
+    ] {
+        let (code, status) = ask("alice", media_type, body).await;
+        assert_eq!((code, status["reason"].as_str().unwrap()), expected);
     }
 }
 

@@ -1,8 +1,7 @@
 //! What would be installed if the namespace were otherwise.
 
 use super::*;
-use crate::olm::resolve::answer::Outcome;
-use crate::olm::subscription::forecast::{Hypothesis, Round};
+use crate::olm::subscription::forecast::{Hypothesis, PlannedPlan, Round};
 
 fn hypothesis(case: &Case) -> Hypothesis {
     Hypothesis {
@@ -69,4 +68,30 @@ fn what_holds_the_namespace_is_said() {
     assert!(held(&Case::of(&["a"]).catalog("ns", "main", Err("no route"))).contains("no route"));
     let manual = Case::of(&["a"]).change(0, |it| it.spec.install_plan_approval = Some(Approval::Manual));
     assert_eq!(rounds(hypothesis(&manual))[0].manual, ["sub-a"]);
+}
+
+#[test]
+fn plan_of_a_round_is_the_one_that_the_controller_would_make() {
+    let planned = |case: &Case, found: bool| {
+        let hypothesis = hypothesis(case);
+        let round = hypothesis.round(&ClusterVersions::default(), &Limits::default());
+        let done = Unpacked::Done(bundle("a.v2"));
+        hypothesis.planned(&round, &|_| if found { done.clone() } else { Unpacked::Pending(String::new()) })
+    };
+    let fetched = planned(&Case::of(&["a"]), false);
+    assert_eq!(fetched.wanted.iter().map(|new| new.name.as_str()).collect::<Vec<_>>(), ["a.v2"]);
+    let PlannedPlan::New(new) = planned(&Case::of(&["a"]), true).plan else { panic!("a plan") };
+    assert_eq!((new.csvs().collect::<Vec<_>>(), new.generation), (vec!["a.v2"], 1));
+    let open = Plan { is_empty: false, ..plan(1, "a.v2", InstallPlanPhase::RequiresApproval) };
+    let PlannedPlan::Exists(name) = planned(&Case::of(&["a"]).with_plan(open), true).plan else { panic!("one exists") };
+    assert_eq!(name, "install-1");
+    let other = Plan { is_empty: false, ..plan(1, "a.v1", InstallPlanPhase::RequiresApproval) };
+    assert_eq!(planned(&Case::of(&["a"]).with_plan(other), true).superseded, ["install-1"]);
+    let failure = Some(("InstallComponentFailed".to_owned(), "no room".to_owned()));
+    let failed = Plan { failure, ..plan(1, "a.v2", InstallPlanPhase::Failed) };
+    let PlannedPlan::Held(cause) = planned(&Case::of(&["a"]).with_plan(failed), true).plan else { panic!("held") };
+    assert!(cause.contains("install-1") && cause.contains("no room"), "{cause}");
+    let done =
+        Case::of(&["a"]).with_plan(plan(1, "a.v2", InstallPlanPhase::Complete)).with_csv(csv("a.v2", Phase::Succeeded));
+    assert!(matches!(planned(&done, true).plan, PlannedPlan::None));
 }

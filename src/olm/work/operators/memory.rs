@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 type Id = (String, String);
 
-/// So many changes of a Deployment may follow each other at once, within this time.
+/// So many changes of a Deployment to the same content may follow each other at once, within this time.
 const PATIENCE: u32 = 3;
 const WINDOW: Duration = Duration::from_secs(600);
 
@@ -23,8 +23,8 @@ pub(super) struct Memory(Mutex<Remembered>);
 struct Remembered {
     /// By Deployment: the hash of what was written, and which fields the API server has made different.
     kept: BTreeMap<Id, (String, Vec<String>)>,
-    /// When a Deployment was changed lately.
-    changes: BTreeMap<Id, Vec<Instant>>,
+    /// When a Deployment was changed lately, and the hash of what it was changed to.
+    changes: BTreeMap<Id, Vec<(Instant, String)>>,
     /// Of these roles.
     rights: Option<(Roles, Arc<Rights>)>,
 }
@@ -73,20 +73,21 @@ impl Memory {
             None => drop(remembered.kept.remove(id)),
         }
         let changes = remembered.changes.entry(id.clone()).or_default();
-        changes.retain(|change| at.duration_since(*change) < WINDOW);
-        changes.push(at);
+        changes.retain(|(change, _)| at.duration_since(*change) < WINDOW);
+        changes.push((at, hash(written).unwrap_or_default().to_owned()));
     }
 
-    /// How long it rests after the change that is begun now.
-    pub(super) fn rest(&self, id: &Id, at: Instant) -> Duration {
-        rest(self.changes(id, at).saturating_add(1))
+    /// How long it rests after the change to this that is begun now.
+    pub(super) fn rest(&self, id: &Id, object: &Value, at: Instant) -> Duration {
+        rest(self.changes(id, object, at).saturating_add(1))
     }
 
-    /// How often it was changed lately.
-    fn changes(&self, id: &Id, at: Instant) -> u32 {
+    /// How often it was changed to the same lately. Versions that follow each other change it to something else each time.
+    fn changes(&self, id: &Id, object: &Value, at: Instant) -> u32 {
         let remembered = self.lock();
         let changes = remembered.changes.get(id).into_iter().flatten();
-        let lately = changes.filter(|change| at.duration_since(**change) < WINDOW).count();
+        let wanted = hash(object).unwrap_or_default();
+        let lately = changes.filter(|(change, to)| at.duration_since(*change) < WINDOW && to == wanted).count();
         u32::try_from(lately).unwrap_or(u32::MAX)
     }
 }
@@ -116,8 +117,24 @@ mod tests {
         assert!(memory.kept(&id, &object("y", 1)).is_empty());
         memory.on_written(&id, &object("x", 2), &object("x", 2), at);
         assert!(memory.kept(&id, &object("x", 2)).is_empty());
-        assert_eq!(memory.changes(&id, at), 2);
-        assert_eq!(memory.changes(&id, at + WINDOW), 0);
+        assert_eq!(memory.changes(&id, &object("x", 2), at), 2);
+        assert_eq!(memory.changes(&id, &object("x", 2), at + WINDOW), 0);
+    }
+
+    #[test]
+    fn versions_that_follow_each_other_do_not_rest_and_those_that_fight_do() {
+        let object = |hash: &str| json!({"metadata": {"labels": {label::DEPLOYMENT_SPEC_HASH: hash}}});
+        let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
+        for version in ["1", "2", "3", "4", "5", "6"] {
+            assert_eq!(memory.rest(&id, &object(version), at), Duration::ZERO, "{version}");
+            memory.on_written(&id, &object(version), &object(version), at);
+        }
+        for _ in 0..2 {
+            for version in ["5", "6"] {
+                memory.on_written(&id, &object(version), &object(version), at);
+            }
+        }
+        assert!(memory.rest(&id, &object("6"), at) > Duration::ZERO);
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Perform<'_> {
         let id = (csv.metadata.namespace.clone().unwrap_or_default(), write.name().to_owned());
         let (objects, live, memory) = (self.objects.clone(), self.live.clone(), self.memory.clone());
         let (of, at) = (id.clone(), self.at);
-        let rest = self.memory.rest(&id, self.at);
+        let rest = write.object().map_or(Duration::ZERO, |object| self.memory.rest(&id, object, self.at));
         self.writer.begin(Key::Deployment(id), self.at, rest, async move {
             let kind = deployment_kind();
             let (written, answer) = match write {

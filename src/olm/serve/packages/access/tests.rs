@@ -14,10 +14,8 @@ pub(crate) fn api_server(asked: Arc<AtomicUsize>) -> kube::Client {
             let body: Value = serde_json::from_slice(&request.into_body().collect_bytes().await.unwrap()).unwrap();
             let spec = &body["spec"];
             let what = &spec["resourceAttributes"];
-            assert_eq!(
-                (&what["group"], &what["resource"]),
-                (&json!("packages.operators.coreos.com"), &json!("packagemanifests"))
-            );
+            assert_eq!(what["group"], "packages.operators.coreos.com");
+            assert!([json!("packagemanifests"), json!("subscriptionreviews")].contains(&what["resource"]));
             let (code, answer) = match spec["user"].as_str().unwrap() {
                 "away" => (500, json!({"kind": "Status", "code": 500, "message": "secret of the server"})),
                 user => (
@@ -36,7 +34,8 @@ fn user(name: &str) -> User {
     User { name: name.to_owned(), groups: vec!["system:authenticated".to_owned()], ..User::default() }
 }
 
-const LIST: Attributes<'static> = Attributes { verb: "list", subresource: "", namespace: "team", name: "" };
+const LIST: Attributes<'static> =
+    Attributes { verb: "list", resource: "packagemanifests", subresource: "", namespace: "team", name: "" };
 
 #[tokio::test(start_paused = true)]
 async fn answer_counts_for_a_short_time() {

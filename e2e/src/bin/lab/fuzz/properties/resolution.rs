@@ -2,7 +2,7 @@
 
 use super::{Verdict, property};
 use crate::fuzz::fixture::Fixture;
-use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
+use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus};
 use cvo::testing::api::olm::subscription::Subscription;
 use cvo::testing::operators::{
     AllProperties, Decided, Namespace, Offered, PlanDecision, ask_constraint, ask_rule, carried_out, decide_plan,
@@ -157,7 +157,18 @@ fn planned(namespace: &Namespace, decided: &Decided) -> Result<(), String> {
         let running = namespace.plans.iter().find(is_approved).is_some_and(has_steps);
         property(!running, "a plan is given up that is being carried out")?;
     }
-    let Some((spec, status)) = &decided.plan else { return Ok(()) };
+    for plan in &decided.plans {
+        made(namespace, decided, plan)?;
+    }
+    let generations: BTreeSet<i64> = decided.plans.iter().map(|(spec, _)| spec.generation).collect();
+    property(generations.len() == decided.plans.len(), "two plans have one generation")
+}
+
+fn made(
+    namespace: &Namespace,
+    decided: &Decided,
+    (spec, status): &(InstallPlanSpec, InstallPlanStatus),
+) -> Result<(), String> {
     property(decided.looked && namespace.groups.len() == 1, "a plan is made without an answer or a group")?;
     let names = &spec.cluster_service_version_names;
     property(!names.is_empty() && names.is_sorted(), &format!("it has {names:?}"))?;

@@ -1,0 +1,159 @@
+//! What a round would write: its bundles are fetched, and the objects are read that they are about.
+
+use super::state::State;
+use crate::cli::release::ImageSource;
+use crate::object::read::Read;
+use crate::olm::api::install_plan::InstallPlan;
+use crate::olm::bundle::{Bundle, read};
+use crate::olm::catalog::objects::manifests;
+use crate::olm::cli::input;
+use crate::olm::forecast::known::{Key, Known};
+use crate::olm::forecast::{
+    Forecast, Premise, ReadStep, Unfit, belonging, forecast, kinds, looked_at, replaced, steps, stricter,
+};
+use crate::olm::plan::step::Action;
+use crate::olm::resolve::answer::New;
+use crate::olm::subscription::Unpacked;
+use crate::olm::subscription::forecast::{Hypothesis, PlannedPlan, Round};
+use anyhow::Context;
+use futures::StreamExt;
+use futures::stream;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Requests side by side.
+const AT_ONCE: usize = 8;
+/// What a plan is called whose name depends on what does not exist yet.
+const UNNAMED: &str = "install-*";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// A round, and what it would write.
+#[derive(Debug)]
+pub(super) struct Foretold {
+    pub round: Round,
+    pub forecast: Forecast,
+}
+
+/// How objects are shown, and whether the round is the first one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Showing<'a> {
+    pub values: bool,
+    pub is_first: bool,
+    pub images: &'a ImageSource,
+}
+
+/// `now`: the namespace before the round. `known` is afterwards what the cluster would be.
+pub(super) async fn foretell(
+    state: &State,
+    (now, round): (&Hypothesis, &Round),
+    known: &mut Known,
+    showing: Showing<'_>,
+) -> anyhow::Result<Forecast> {
+    let wanted = now.planned(round, &|_| Unpacked::Pending(String::new())).wanted;
+    let (mut bundles, mut failed) = (BTreeMap::new(), Vec::new());
+    for new in &wanted {
+        match fetched(new, now, showing.images).await {
+            Ok(bundle) => drop(bundles.insert(new.name.clone(), Arc::new(bundle))),
+            Err(error) => failed.push(format!("bundle {} cannot be fetched from here: {error:#}", new.name)),
+        }
+    }
+    let unpacked =
+        |new: &New| bundles.get(&new.name).map_or(Unpacked::Pending(String::new()), |it| Unpacked::Done(it.clone()));
+    let planned = now.planned(round, &unpacked);
+    if !failed.is_empty() {
+        return Ok(Forecast { held: failed, ..Forecast::default() });
+    }
+    let held = |cause: String| Ok(Forecast { held: vec![cause], ..Forecast::default() });
+    let (plan, is_new) = match planned.plan {
+        PlannedPlan::None => return Ok(Forecast::default()),
+        PlannedPlan::Held(cause) => return held(cause),
+        PlannedPlan::Exists(name) => {
+            let found = state.plans.iter().find(|plan| plan.metadata.name.as_deref() == Some(&name));
+            (found.cloned().with_context(|| format!("InstallPlan {name} is gone: try again"))?, false)
+        }
+        PlannedPlan::New(new) => match new.object() {
+            Err(error) => return held(error.to_string()),
+            Ok((mut plan, status)) => {
+                plan.status = Some(status);
+                if !showing.is_first || now.is_supposed() {
+                    plan.metadata.name = Some(UNNAMED.to_owned());
+                }
+                (plan, true)
+            }
+        },
+    };
+    let unfit = look(state, &plan, known).await?;
+    let premise = Premise {
+        namespace: &now.namespace,
+        plan: &plan,
+        is_new,
+        superseded: &planned.superseded,
+        groups: &state.groups,
+        unfit: &unfit,
+        values: showing.values,
+    };
+    Ok(forecast(&premise, known))
+}
+
+/// The content of a bundle.
+async fn fetched(new: &New, now: &Hypothesis, images: &ImageSource) -> anyhow::Result<Bundle> {
+    let bundle = if new.image.is_empty() {
+        let content = now.catalogs.get(&new.catalog).and_then(|it| it.content.as_ref());
+        let content = content.context("its catalog has no content")?;
+        let found = content.index.package(&new.package).and_then(|package| package.bundle(&new.name));
+        let manifests = manifests(content, found.context("its catalog does not have it")?)?;
+        read::manifests(&new.name, &manifests)?
+    } else {
+        input::bundle(&new.image, images).await?.0.bundle()?
+    };
+    bundle.expect_name(&new.name)?;
+    Ok(bundle)
+}
+
+/// Reads all that the steps of the plan are about and that is not known yet. Returns which objects do not fit new schemas.
+async fn look(state: &State, plan: &InstallPlan, known: &mut Known) -> anyhow::Result<Unfit> {
+    let (reader, namespace) = (&state.reader, state.hypothesis.namespace.as_str());
+    let steps = steps(plan);
+    for (api_version, kind) in kinds(&steps) {
+        if !known.knows_kind(&api_version, &kind) {
+            known.add_kind(&api_version, &kind, reader.scope(&api_version, &kind).await?);
+        }
+    }
+    let open = looked_at(&steps, namespace, known).into_iter().filter(|(_, key)| !known.has(key));
+    let reads = open.map(|(version, key)| async move {
+        let read = reader.get(&version, &key).await;
+        (key, read)
+    });
+    let read: Vec<(Key, Read<_>)> = stream::iter(reads.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+    read.into_iter().for_each(|(key, read)| known.add(key, read));
+    for csv in replaced(&steps) {
+        let labels = belonging(csv, namespace);
+        for kind in ["ClusterRole", "ClusterRoleBinding"] {
+            match reader.labelled(RBAC, kind, &labels).await {
+                Ok(all) => all.into_iter().for_each(|object| {
+                    let name = object.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
+                    let key = Key::new(("rbac.authorization.k8s.io", kind), "", name);
+                    if !known.has(&key) {
+                        known.add(key, Read::Value(object));
+                    }
+                }),
+                Err(cause) => {
+                    known.unread.push(format!("Which {kind}s go with {csv}: they could not be read: {cause}"));
+                }
+            }
+        }
+    }
+    unfit(state, &steps, known).await
+}
+
+async fn unfit(state: &State, steps: &[ReadStep], known: &Known) -> anyhow::Result<Unfit> {
+    let mut unfit = Unfit::new();
+    for item in steps.iter().flatten().filter(|item| item.action == Action::Define) {
+        let Some(live) = known.object(&Key::new((&item.group, &item.kind), "", &item.name)) else { continue };
+        for (version, schema) in stricter(&live, item) {
+            let invalid = state.reader.invalid(&live, &version, &schema).await;
+            unfit.insert((item.name.clone(), version), invalid);
+        }
+    }
+    Ok(unfit)
+}

@@ -1,0 +1,216 @@
+//! Where the objects are that a plan starts from: in a cluster, or in a folder with files of them.
+
+use crate::cluster::{Clients, Kind, Kinds, Objects};
+use crate::object::read::Read;
+use crate::object::yaml;
+use crate::olm::cli::objects::raw;
+use crate::olm::forecast::known::Key;
+use crate::olm::plan::definition::add_unfit;
+use crate::olm::plan::schema::Schema;
+use crate::olm::source::template::KubeVersion;
+use crate::olm::work::plans::existing;
+use anyhow::{Context, bail};
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// What a `--from` says that is no folder.
+pub(super) const CLUSTER: &str = "cluster";
+/// Kinds of bundles whose objects have no namespace.
+const WITHOUT_NAMESPACE: [&str; 9] = [
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "PriorityClass",
+    "ConsoleYAMLSample",
+    "ConsoleQuickStart",
+    "ConsoleCLIDownload",
+    "ConsoleLink",
+    "ConsolePlugin",
+];
+/// Objects in one page of a list.
+const PAGE: u32 = 250;
+
+pub(super) enum Reader {
+    Cluster(Box<Connected>),
+    Folder(Vec<Value>),
+}
+
+/// A cluster that is read.
+pub(super) struct Connected {
+    clients: Clients,
+    objects: Objects,
+    kinds: Kinds,
+}
+
+impl Reader {
+    pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Reader> {
+        let clients = Clients::connect(kubeconfig).await?;
+        let objects = Objects::reader(clients.call.clone());
+        Ok(Reader::Cluster(Box::new(Connected { clients, objects, kinds: Kinds::default() })))
+    }
+
+    /// All files below a folder that end with `.yaml`, `.yml` or `.json`, and the elements of their lists.
+    pub(super) fn folder(folder: &Path) -> anyhow::Result<Reader> {
+        let mut all = Vec::new();
+        let mut open = vec![folder.to_owned()];
+        while let Some(folder) = open.pop() {
+            let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+            for entry in entries {
+                let path = entry?.path();
+                let is_of_objects =
+                    ["yaml", "yml", "json"].iter().any(|end| path.extension().is_some_and(|it| it == *end));
+                if path.is_dir() {
+                    open.push(path);
+                } else if is_of_objects {
+                    all.extend(read_file(&path)?);
+                }
+            }
+        }
+        if all.is_empty() {
+            bail!("{} has no objects: write them there, as with kubectl get -o yaml", folder.display());
+        }
+        Ok(Reader::Folder(all))
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self, Reader::Cluster(_))
+    }
+
+    /// Of the API server; empty if it is not known.
+    pub(super) async fn kubernetes(&self) -> anyhow::Result<String> {
+        let Reader::Cluster(cluster) = self else { return Ok(String::new()) };
+        let info = cluster.clients.call.apiserver_version().await?;
+        let version = KubeVersion::of(&info.major, &info.minor, &info.git_version);
+        Ok(version.map(|it| it.to_string()).unwrap_or_default())
+    }
+
+    pub(super) async fn listed<K>(&self, namespace: Option<&str>) -> anyhow::Result<Vec<K>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        let all = self.raw::<K>(namespace).await?;
+        Ok(all.into_iter().filter_map(|object| serde_json::from_value(object).ok()).collect())
+    }
+
+    /// The same as they are.
+    pub(super) async fn raw<K>(&self, namespace: Option<&str>) -> anyhow::Result<Vec<Value>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        match self {
+            Reader::Cluster(cluster) => raw::<K>(&cluster.clients, namespace).await,
+            Reader::Folder(all) => {
+                let (group, kind) = (K::group(&()), K::kind(&()));
+                let here = |key: &Key| namespace.is_none_or(|namespace| key.namespace == namespace);
+                let is = |key: &Key| key.group == group && key.kind == kind && here(key);
+                Ok(all.iter().filter(|object| is(&Key::of(object))).cloned().collect())
+            }
+        }
+    }
+
+    async fn kind(&self, api_version: &str, kind: &str) -> anyhow::Result<Option<Kind>> {
+        let Reader::Cluster(cluster) = self else { return Ok(None) };
+        let Connected { clients, kinds, .. } = &**cluster;
+        match kinds.get(api_version, kind) {
+            Some(kind) => Ok(Some(kind)),
+            None => Ok(kinds.look_up(&clients.call, api_version, kind).await?),
+        }
+    }
+
+    /// Whether objects of a kind have a namespace; `None` if the kind is not served. A folder does not say what is.
+    pub(super) async fn scope(&self, api_version: &str, kind: &str) -> anyhow::Result<Option<bool>> {
+        match self {
+            Reader::Cluster(_) => Ok(self.kind(api_version, kind).await?.map(|kind| kind.namespaced)),
+            Reader::Folder(_) => Ok(Some(!WITHOUT_NAMESPACE.contains(&kind))),
+        }
+    }
+
+    pub(super) async fn get(&self, api_version: &str, key: &Key) -> Read<Value> {
+        match self {
+            Reader::Folder(all) => {
+                let found = all.iter().find(|object| Key::of(object) == *key);
+                found.map_or(Read::Absent, |object| Read::Value(object.clone()))
+            }
+            Reader::Cluster(cluster) => {
+                let kind = match self.kind(api_version, &key.kind).await {
+                    Ok(Some(kind)) => kind,
+                    Ok(None) => return Read::Absent,
+                    Err(error) => return Read::Failed(format!("{error:#}")),
+                };
+                match cluster.objects.get(&kind, &key.namespace, &key.name).await {
+                    Ok(Some(object)) => Read::Value(object),
+                    Ok(None) => Read::Absent,
+                    Err(error) => Read::Failed(error.to_string()),
+                }
+            }
+        }
+    }
+
+    /// Objects of a kind without a namespace that have these labels, or why they cannot be read.
+    pub(super) async fn labelled(&self, api_version: &str, kind: &str, labels: &str) -> Result<Vec<Value>, String> {
+        let Reader::Cluster(cluster) = self else { return Ok(self.labelled_in_folder(kind, labels)) };
+        let known = self.kind(api_version, kind).await.map_err(|error| format!("{error:#}"))?;
+        let Some(known) = known else { return Ok(Vec::new()) };
+        let (mut all, mut token) = (Vec::new(), None);
+        loop {
+            let page = cluster.objects.labelled_page(&known, "", labels, PAGE, token).await;
+            let page = page.map_err(|error| error.to_string())?;
+            all.extend(page.items);
+            token = page.metadata.continue_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn labelled_in_folder(&self, kind: &str, labels: &str) -> Vec<Value> {
+        let Reader::Folder(all) = self else { return Vec::new() };
+        let has = |object: &&Value| {
+            let known = object.pointer("/metadata/labels");
+            let mut wanted = labels.split(',').filter_map(|it| it.split_once('='));
+            wanted.all(|(key, value)| known.and_then(|it| it.get(key)?.as_str()) == Some(value))
+        };
+        all.iter().filter(|object| Key::of(object).kind == kind).filter(has).cloned().collect()
+    }
+
+    /// Objects that do not fit another schema of a version, and whether these are all of them; or why that cannot be known.
+    pub(super) async fn invalid(
+        &self,
+        live: &Value,
+        version: &str,
+        schema: &Schema,
+    ) -> Result<(Vec<String>, bool), String> {
+        match self {
+            Reader::Cluster(cluster) => {
+                existing::invalid(&cluster.objects, live, version, schema).await.map_err(|error| error.to_string())
+            }
+            Reader::Folder(all) => {
+                let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+                let (group, kind) = (text("/spec/group"), text("/spec/names/kind"));
+                let is = |key: &Key| key.group == group && key.kind == kind;
+                let of_kind: Vec<Value> = all.iter().filter(|it| is(&Key::of(it))).cloned().collect();
+                let mut invalid = Vec::new();
+                let is_all = add_unfit(&mut invalid, schema, &of_kind);
+                Ok((invalid, is_all))
+            }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let documents = yaml::documents(&bytes).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut all = Vec::new();
+    for document in documents {
+        match document.value.get("items").and_then(Value::as_array) {
+            Some(items) => all.extend(items.iter().cloned()),
+            None => all.push(document.value),
+        }
+    }
+    all.retain(|object| object.get("kind").is_some());
+    Ok(all)
+}

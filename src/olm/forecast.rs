@@ -1,0 +1,193 @@
+//! What carrying out an InstallPlan would write, object by object and without writing: by the functions of the controllers, over
+//! what was read of the cluster. What one round would write is known to the next.
+
+mod definitions;
+mod installation;
+pub(crate) mod known;
+pub(crate) mod rights;
+mod step;
+
+use crate::diff::field::Field;
+use crate::olm::api::install_plan::InstallPlan;
+use crate::olm::api::keys::label;
+use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::bundle::CSV;
+use crate::olm::plan::group::{self, Account};
+use crate::olm::plan::step::{Action, Item, StepError};
+use crate::olm::plan::together::Together;
+pub(crate) use definitions::stricter;
+use known::{Key, Known};
+use rights::NewRights;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What becomes of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verb {
+    Create,
+    Update,
+    /// It is deleted and created again.
+    Replace,
+    Delete,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Change {
+    pub verb: Verb,
+    #[serde(flatten)]
+    pub key: Key,
+    /// The ClusterServiceVersion that it belongs to.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub of: String,
+    /// Those that differ from what is there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<Field>,
+}
+
+/// Whether a CustomResourceDefinition may become what a bundle wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct DefinitionVerdict {
+    pub name: String,
+    /// What was found about it.
+    pub findings: Vec<String>,
+    /// Risks that its annotation says are taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taken: Vec<String>,
+    /// Why it may not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Forecast {
+    /// In the order in which they are written.
+    pub changes: Vec<Change>,
+    /// Objects of the plan that are as they should be.
+    pub unchanged: usize,
+    pub rights: Vec<NewRights>,
+    pub definitions: Vec<DefinitionVerdict>,
+    /// What will keep the plan, or the operators in it, from going on until somebody does something.
+    pub held: Vec<String>,
+    /// What could not be found out.
+    pub unknown: Vec<String>,
+}
+
+/// Objects of a version of a definition that do not fit its new schema, and whether these are all of them; or why that could not be
+/// read. By name and version.
+pub(crate) type Unfit = BTreeMap<(String, String), Result<(Vec<String>, bool), String>>;
+
+/// What a forecast is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Premise<'a> {
+    pub namespace: &'a str,
+    /// With its steps.
+    pub plan: &'a InstallPlan,
+    /// It does not exist yet.
+    pub is_new: bool,
+    /// Names of plans whose place it takes.
+    pub superseded: &'a [String],
+    /// Those of the namespace.
+    pub groups: &'a [OperatorGroup],
+    pub unfit: &'a Unfit,
+    /// Whether fields are shown with their values. Those of Secrets never are.
+    pub values: bool,
+}
+
+/// A step with what can be read of it.
+pub(crate) type ReadStep = Result<Item, (String, StepError)>;
+
+/// The steps of a plan as they are carried out.
+pub(crate) fn steps(plan: &InstallPlan) -> Vec<ReadStep> {
+    let steps = plan.status.iter().flat_map(|status| &status.plan).enumerate();
+    let read = |(place, step): (usize, &crate::olm::api::install_plan::Step)| {
+        crate::olm::plan::step::read(plan, place, step)
+            .map_err(|error| (format!("{} {}", step.resource.kind, step.resource.name), error))
+    };
+    steps.map(read).collect()
+}
+
+/// apiVersion and kind of all steps, which have to be known before objects are looked for.
+pub(crate) fn kinds(steps: &[ReadStep]) -> BTreeSet<(String, String)> {
+    steps.iter().flatten().map(|item| (item.api_version.clone(), item.kind.clone())).collect()
+}
+
+/// The objects that a forecast of these steps needs, each with its apiVersion.
+pub(crate) fn looked_at(steps: &[ReadStep], namespace: &str, known: &Known) -> BTreeSet<(String, Key)> {
+    let mut all = BTreeSet::new();
+    for item in steps.iter().flatten() {
+        let scope = if item.action == Action::Define { Some(false) } else { known.scope(item) };
+        let Some(namespaced) = scope else { continue };
+        let own = if namespaced { namespace } else { "" };
+        all.insert((item.api_version.clone(), Key::new((&item.group, &item.kind), own, &item.name)));
+        if item.is(CSV) {
+            all.extend(installation::looked_at(&item.object, namespace));
+        }
+    }
+    all
+}
+
+/// The ClusterServiceVersions whose place these steps take.
+pub(crate) fn replaced(steps: &[ReadStep]) -> BTreeSet<&str> {
+    let csvs = steps.iter().flatten().filter(|item| item.is(CSV));
+    let replaced = csvs.filter_map(|item| item.object.pointer("/spec/replaces")?.as_str());
+    replaced.filter(|name| !name.is_empty()).collect()
+}
+
+/// The selector of what belongs to a ClusterServiceVersion and has no namespace.
+pub(crate) fn belonging(csv: &str, namespace: &str) -> String {
+    format!("{}={csv},{}={namespace},{}={}", label::OWNER, label::OWNER_NAMESPACE, label::OWNER_KIND, CSV.1)
+}
+
+/// Foretells one plan. `known` is afterwards what the cluster would be.
+pub(crate) fn forecast(premise: &Premise<'_>, known: &mut Known) -> Forecast {
+    let mut forecast = Forecast::default();
+    let groups: Vec<group::Group> = premise.groups.iter().map(group::Group::of).collect();
+    let account = match groups.as_slice() {
+        [only] if !only.account.is_empty() => Account::Exists,
+        _ => Account::None,
+    };
+    forecast.held.extend(group::check(&groups, account).err().map(|refused| refused.to_string()));
+    for name in premise.superseded {
+        forecast.changes.push(plan_change(Verb::Delete, premise.namespace, name));
+    }
+    if premise.is_new {
+        let name = premise.plan.metadata.name.as_deref().unwrap_or_default();
+        forecast.changes.push(plan_change(Verb::Create, premise.namespace, name));
+    }
+    let (mut items, mut refused) = (Vec::new(), Vec::new());
+    for step in steps(premise.plan) {
+        match step {
+            Ok(item) => items.push(item),
+            Err((of, error)) => refused.push(format!("{of}: {error}")),
+        }
+    }
+    let together = Together::of(&items, known.csvs());
+    items.sort_by_key(Item::stage);
+    forecast.held.extend(refused);
+    let mut found = Vec::new();
+    for item in &items {
+        step::foretell(item, &together, premise, known, &mut forecast, &mut found);
+    }
+    rights::add(&items, known, &mut forecast);
+    // A plan with a step that is refused writes nothing.
+    if !forecast.held.is_empty() {
+        return forecast;
+    }
+    for (change, object) in found {
+        known.write(&change, object);
+        forecast.changes.push(change);
+    }
+    for item in items.iter().filter(|item| item.is(CSV)) {
+        installation::foretell(&item.name, premise, known, &mut forecast);
+    }
+    forecast
+}
+
+fn plan_change(verb: Verb, namespace: &str, name: &str) -> Change {
+    let key = Key::new((crate::olm::api::GROUP, "InstallPlan"), namespace, name);
+    Change { verb, key, of: String::new(), fields: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests;

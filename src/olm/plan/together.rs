@@ -1,0 +1,71 @@
+//! What the steps of a plan know of each other and of what is installed, and by that the objects that they want.
+
+use super::definition::{self, Risk};
+use super::step::{self, Action, Context, Csv, Item};
+use crate::olm::bundle::CSV;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Together {
+    /// Group and kind of what it defines.
+    pub defined: BTreeSet<(String, String)>,
+    /// Names of its roles.
+    pub roles: BTreeSet<String>,
+    /// ClusterServiceVersions that it creates.
+    pub csvs: Vec<Arc<Csv>>,
+    /// Those of the cluster.
+    pub known: Vec<Arc<Csv>>,
+}
+
+impl Together {
+    pub(crate) fn of(items: &[Item], known: Vec<Arc<Csv>>) -> Together {
+        let mut together = Together { known, ..Together::default() };
+        for item in items {
+            let text = |pointer: &str| item.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            if item.action == Action::Define {
+                together.defined.insert((text("/spec/group").to_owned(), text("/spec/names/kind").to_owned()));
+            } else if item.is(CSV) {
+                together.csvs.push(Arc::new(Csv::read(&item.object)));
+            } else if item.kind.ends_with("Role") {
+                together.roles.insert(item.name.clone());
+            }
+        }
+        together
+    }
+
+    /// Whether the plan itself brings the kind of this step.
+    pub(crate) fn defines(&self, item: &Item) -> bool {
+        self.defined.contains(&(item.group.clone(), item.kind.clone()))
+    }
+
+    /// Whether the installation of a ClusterServiceVersion says how objects of this definition are converted.
+    fn is_converted(&self, definition: &str) -> bool {
+        self.csvs.iter().chain(&self.known).any(|csv| csv.converted.contains(definition))
+    }
+
+    /// The object of a step as it is wanted.
+    pub(crate) fn wanted(&self, item: &Item, live: Option<&Value>, context: Context<'_>) -> Value {
+        let desired = step::desired(item, context);
+        match live {
+            Some(live) if item.action == Action::Define && self.is_converted(&item.name) => {
+                definition::with_live_conversion(live, desired)
+            }
+            _ => desired,
+        }
+    }
+
+    /// Why the ClusterServiceVersion of this step is not created in the namespace.
+    pub(crate) fn owner_conflict(&self, item: &Item, namespace: &str) -> Option<String> {
+        let of_namespace: Vec<Arc<Csv>> = self.known.iter().filter(|csv| csv.namespace == namespace).cloned().collect();
+        step::owner_conflict(&Csv::read(&item.object), &of_namespace)
+    }
+
+    /// Which risks of the change of a definition are taken, and which are not.
+    pub(crate) fn judged(&self, name: &str, live: &Value, risks: Vec<Risk>) -> (Vec<Risk>, Vec<Risk>) {
+        let owners = self.known.iter().filter(|csv| !csv.is_deleted && csv.owned.contains(name)).count();
+        let are_taken = definition::is_lenient(live) && owners <= 1;
+        risks.into_iter().partition(|risk| are_taken && risk.may_be_taken)
+    }
+}

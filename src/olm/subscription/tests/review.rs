@@ -1,0 +1,102 @@
+//! Questions about a namespace as it might be.
+
+use super::*;
+use crate::olm::subscription::forecast::Hypothesis;
+use crate::olm::subscription::review::{self, ReviewError};
+
+fn hypothesis(case: &Case) -> Hypothesis {
+    Hypothesis {
+        namespace: "ns".to_owned(),
+        global: "global".to_owned(),
+        subscriptions: case.subscriptions.clone(),
+        csvs: case.csvs.clone(),
+        groups: case.groups.clone(),
+        plans: case.plans.clone(),
+        catalogs: case.catalogs.clone(),
+    }
+}
+
+fn body(spec: &Value) -> Vec<u8> {
+    let object = json!({"apiVersion": "packages.operators.coreos.com/v1", "kind": "SubscriptionReview", "spec": spec});
+    object.to_string().into_bytes()
+}
+
+fn asked(case: &Case, spec: &Value) -> Result<Value, ReviewError> {
+    let spec = review::read(&body(spec), "ns")?;
+    review::answer(&spec, hypothesis(case), &ClusterVersions::default(), &Limits::default())
+}
+
+/// Names by round.
+fn installs(answer: &Value) -> Vec<Vec<&str>> {
+    let rounds = answer["status"]["rounds"].as_array().unwrap();
+    rounds
+        .iter()
+        .map(|round| round["install"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect())
+        .collect()
+}
+
+#[test]
+fn supposed_subscriptions_and_removals_are_answered_with_what_would_be_installed() {
+    let case = Case::of(&["a"]);
+    let answer = asked(&case, &json!({"subscribe": [{"name": "b", "source": "main"}]})).unwrap();
+    assert_eq!(installs(&answer), [["a.v2", "b.v1", "c.v1"]]);
+    assert_eq!((&answer["kind"], &answer["status"]["truncated"]), (&json!("SubscriptionReview"), &json!(false)));
+    let answer = asked(
+        &case,
+        &json!({"remove": ["sub-a"], "subscribe": [{"name": "a", "source": "main", "channel": "stable",
+        "startingCSV": "a.v1"}], "toHead": true}),
+    )
+    .unwrap();
+    assert_eq!(installs(&answer), [["a.v1"], ["a.v2"]]);
+    let answer = asked(&case, &json!({"subscribe": [{"name": "d", "source": "main"}]})).unwrap();
+    assert!(answer["status"]["rounds"][0]["failures"][0]["explanation"].as_str().unwrap().contains("d.v1"), "{answer}");
+}
+
+#[test]
+fn supposed_content_of_a_catalog_counts_in_its_place_and_is_not_repeated() {
+    let catalog = [
+        json!({"schema": "olm.package", "name": "a", "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": "a", "name": "stable", "entries": [{"name": "a.v3"}]}),
+        json!({"schema": "olm.bundle", "package": "a", "name": "a.v3", "image": "x", "properties": [
+            {"type": "olm.package", "value": {"packageName": "a", "version": "3.0.0"}}]}),
+    ];
+    let text = catalog.map(|blob| blob.to_string()).join("\n");
+    let answer = asked(&Case::of(&["a"]), &json!({"catalogs": [{"name": "main", "content": text}]})).unwrap();
+    assert_eq!(installs(&answer), [["a.v3"]]);
+    assert_eq!(answer["spec"], json!({"catalogs": [{"name": "main"}]}));
+    let new = json!({"catalogs": [{"name": "new", "content": text}], "remove": ["sub-a"],
+        "subscribe": [{"name": "a", "source": "new", "sourceNamespace": "ns"}]});
+    assert_eq!(installs(&asked(&Case::of(&["a"]), &new).unwrap()), [["a.v3"]]);
+    let broken = json!({"catalogs": [{"name": "main", "content": "{\"schema\": \"olm.package\"}"}]});
+    let error = asked(&Case::of(&["a"]), &broken).unwrap_err();
+    assert!(matches!(&error, ReviewError::Catalog { name, .. } if name == "main"), "{error}");
+}
+
+#[test]
+fn question_why_not_is_answered_in_sentences() {
+    let why = json!({"whyNot": {"subscription": "sub-a", "clusterServiceVersion": "a.v1"}});
+    let answer = asked(&Case::of(&["a"]), &why).unwrap();
+    assert_eq!(answer["status"]["whyNot"]["isComing"], false);
+    assert!(answer["status"]["whyNot"]["lines"][0].as_str().unwrap().contains("a.v2"), "{answer}");
+}
+
+#[test]
+fn question_that_cannot_be_read_is_refused_with_its_place() {
+    let case = Case::of(&["a"]);
+    for (spec, expected) in [
+        (json!({"subscribe": [{"name": "a"}]}), "spec.subscribe[0].source must be set"),
+        (json!({"subscribe": vec![json!({"name": "a", "source": "main"}); 21]}), "spec.subscribe has more than 20"),
+        (json!({"other": 1}), "unknown field `other`"),
+        (json!({"remove": ["x"]}), "no Subscription x"),
+        (json!({"whyNot": {"subscription": "x", "clusterServiceVersion": "y"}}), "no Subscription x"),
+        (json!({"whyNot": {"subscription": "sub-a"}}), "spec.whyNot.clusterServiceVersion must be set"),
+    ] {
+        let error = asked(&case, &spec).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(matches!(review::read(b"{", "ns"), Err(ReviewError::Json(_))));
+    assert!(matches!(review::read(b"{}", "ns"), Err(ReviewError::Kind { .. })));
+    let other = json!({"apiVersion": "packages.operators.coreos.com/v1", "kind": "SubscriptionReview",
+        "metadata": {"namespace": "other"}});
+    assert!(matches!(review::read(other.to_string().as_bytes(), "ns"), Err(ReviewError::Namespace { .. })));
+}
