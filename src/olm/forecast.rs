@@ -13,6 +13,7 @@ use crate::olm::api::keys::label;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::bundle::CSV;
 use crate::olm::plan::group::{self, Account};
+use crate::olm::plan::reference::Found;
 use crate::olm::plan::step::{Action, Item, StepError};
 use crate::olm::plan::together::Together;
 pub(crate) use definitions::stricter;
@@ -83,6 +84,8 @@ pub(crate) struct Premise<'a> {
     pub namespace: &'a str,
     /// With its steps.
     pub plan: &'a InstallPlan,
+    /// What the steps refer to.
+    pub contents: &'a Found,
     /// It does not exist yet.
     pub is_new: bool,
     /// Names of plans whose place it takes.
@@ -97,11 +100,23 @@ pub(crate) struct Premise<'a> {
 /// A step with what can be read of it.
 pub(crate) type ReadStep = Result<Item, (String, StepError)>;
 
-/// The steps of a plan as they are carried out.
-pub(crate) fn steps(plan: &InstallPlan) -> Vec<ReadStep> {
+impl Forecast {
+    /// With what follows.
+    pub(crate) fn extend(&mut self, next: Forecast) {
+        self.changes.extend(next.changes);
+        self.unchanged += next.unchanged;
+        self.rights.extend(next.rights);
+        self.definitions.extend(next.definitions);
+        self.held.extend(next.held);
+        self.unknown.extend(next.unknown.into_iter().filter(|it| !self.unknown.contains(it)).collect::<Vec<_>>());
+    }
+}
+
+/// The steps of a plan as they are carried out. `contents`: what they refer to.
+pub(crate) fn steps(plan: &InstallPlan, contents: &Found) -> Vec<ReadStep> {
     let steps = plan.status.iter().flat_map(|status| &status.plan).enumerate();
     let read = |(place, step): (usize, &crate::olm::api::install_plan::Step)| {
-        crate::olm::plan::step::read(plan, place, step)
+        crate::olm::plan::step::read(plan, place, step, contents)
             .map_err(|error| (format!("{} {}", step.resource.kind, step.resource.name), error))
     };
     steps.map(read).collect()
@@ -156,7 +171,7 @@ pub(crate) fn forecast(premise: &Premise<'_>, known: &mut Known) -> Forecast {
         forecast.changes.push(plan_change(Verb::Create, premise.namespace, name));
     }
     let (mut items, mut refused) = (Vec::new(), Vec::new());
-    for step in steps(premise.plan) {
+    for step in steps(premise.plan, premise.contents) {
         match step {
             Ok(item) => items.push(item),
             Err((of, error)) => refused.push(format!("{of}: {error}")),

@@ -160,7 +160,7 @@ impl Offered {
         };
         let bundle = any_bundle()?;
         let decision = facts.decide(&gate, found.as_ref(), &|_| Unpacked::Done(bundle.clone()), now);
-        let object = |new: NewPlan| new.object().map_err(|error| error.to_string());
+        let object = |new: NewPlan| new.object(&BTreeMap::new()).map_err(|error| error.to_string());
         let plans = decision.create.into_iter().map(|new| object(new).map(|(plan, status)| (plan.spec, status)));
         let plans = plans.collect::<Result<_, _>>()?;
         let superseded = decision.superseded.iter().map(|plan| plan.name.clone()).collect();

@@ -55,7 +55,7 @@ fn group() -> OperatorGroup {
 /// All kinds of the plan are served.
 fn known(plan: &InstallPlan) -> Known {
     let mut known = Known::default();
-    for (api_version, kind) in kinds(&steps(plan)) {
+    for (api_version, kind) in kinds(&steps(plan, &Found::default())) {
         let namespaced = !["CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"].contains(&kind.as_str());
         known.add_kind(&api_version, &kind, Some(namespaced));
     }
@@ -64,8 +64,16 @@ fn known(plan: &InstallPlan) -> Known {
 
 fn foretold(plan: &InstallPlan, known: &mut Known, unfit: &Unfit) -> Forecast {
     let groups = [group()];
-    let premise =
-        Premise { namespace: "ns", plan, is_new: true, superseded: &[], groups: &groups, unfit, values: true };
+    let premise = Premise {
+        namespace: "ns",
+        plan,
+        contents: &Found::default(),
+        is_new: true,
+        superseded: &[],
+        groups: &groups,
+        unfit,
+        values: true,
+    };
     forecast(&premise, known)
 }
 
@@ -157,6 +165,7 @@ fn update_is_foretold_field_by_field_with_what_goes() {
     let again = Premise {
         namespace: "ns",
         plan: &next,
+        contents: &Found::default(),
         is_new: false,
         superseded: &[],
         groups: &groups,
@@ -209,6 +218,7 @@ fn what_keeps_a_plan_from_its_steps_is_told_before() {
         let premise = Premise {
             namespace: "ns",
             plan: &plan,
+            contents: &Found::default(),
             is_new: true,
             superseded: &[],
             groups,

@@ -128,14 +128,17 @@ fn length(text: &str) -> usize {
     text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\' | b'\n' | b'\t')).count()
 }
 
+/// Manifests by the kind and the name that steps have.
+type ByStep = BTreeMap<(String, String), String>;
+
 /// The manifests that were looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// By their hash.
     manifests: BTreeMap<String, String>,
     failures: BTreeMap<Reference, String>,
-    /// Manifests of ConfigMaps by the kind and the name that steps have, or why there are none.
-    unpacked: BTreeMap<Unpacked, Result<BTreeMap<(String, String), String>, String>>,
+    /// Manifests of ConfigMaps, or why there are none.
+    unpacked: BTreeMap<Unpacked, Result<ByStep, String>>,
 }
 
 impl Found {

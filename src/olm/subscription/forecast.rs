@@ -172,20 +172,27 @@ impl Hypothesis {
         let decision = facts.decide(&facts.gate(), Some(&found), unpacked, Timestamp::UNIX_EPOCH);
         let superseded = decision.superseded.iter().map(|plan| plan.name.clone()).collect();
         let wanted = decision.wanted.into_iter().map(|wanted| wanted.new).collect();
-        let plan = match decision.create {
-            Some(new) => PlannedPlan::New(Box::new(new)),
-            None => self.kept(round),
-        };
-        Planned { wanted, superseded, plan }
+        let per_operator = self.groups.iter().any(|group| group.per_operator);
+        let parts = &round.answer.parts;
+        let components: Vec<&[Part]> = if per_operator { parts.chunks(1).collect() } else { vec![parts] };
+        let kept: Vec<PlannedPlan> = components
+            .into_iter()
+            .map(|parts| parts.iter().flat_map(Part::installs).map(|new| new.name.as_str()).collect::<BTreeSet<_>>())
+            .filter(|names| decision.create.iter().all(|new| !new.csvs().eq(names.iter().copied())))
+            .filter_map(|names| self.kept(&names))
+            .collect();
+        let plans = decision.create.into_iter().map(|new| PlannedPlan::New(Box::new(new))).chain(kept).collect();
+        Planned { wanted, superseded, plans }
     }
 
-    /// Why no plan is made.
-    fn kept(&self, round: &Round) -> PlannedPlan {
-        let names: BTreeSet<&str> = round.installs().iter().map(|new| new.name.as_str()).collect();
+    /// Why no plan with these versions is made; `None` if there are none.
+    fn kept(&self, names: &BTreeSet<&str>) -> Option<PlannedPlan> {
         let is_same = |plan: &&Arc<Plan>| plan.csvs.iter().map(String::as_str).eq(names.iter().copied());
         let newest = self.plans.iter().filter(is_same).max_by_key(|plan| plan.generation);
-        match newest.map(|plan| &**plan) {
-            _ if names.is_empty() => PlannedPlan::None,
+        if names.is_empty() {
+            return None;
+        }
+        Some(match newest.map(|plan| &**plan) {
             Some(plan) if plan.is_open() && !plan.is_empty => PlannedPlan::Exists(plan.name.clone()),
             Some(Plan { name, failure: Some((_, cause)), .. }) => PlannedPlan::Held(format!(
                 "InstallPlan {name} with the same versions has failed, and there is no other one as long as the answer is the same: \
@@ -194,7 +201,7 @@ impl Hypothesis {
             _ => PlannedPlan::Held(
                 "what is there has to go, or to be approved or deleted, before another plan is made".to_owned(),
             ),
-        }
+        })
     }
 
     fn carry_out(&mut self, round: &Round) {
@@ -243,13 +250,12 @@ pub(crate) struct Planned {
     pub wanted: Vec<New>,
     /// Names of plans that nobody has approved, and whose place another one takes.
     pub superseded: Vec<String>,
-    pub plan: PlannedPlan,
+    /// One for each part that has plans of its own, without those of which nothing is to be installed.
+    pub plans: Vec<PlannedPlan>,
 }
 
 #[derive(Debug)]
 pub(crate) enum PlannedPlan {
-    /// Nothing is to be installed.
-    None,
     New(Box<NewPlan>),
     /// One of this name, which waits for an approval.
     Exists(String),

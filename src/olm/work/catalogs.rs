@@ -35,7 +35,9 @@ use crate::olm::work::version::ServerVersion;
 use crate::process::turns::{until, wait};
 use crate::serve::health::Heartbeat;
 use access::Inputs;
-pub(crate) use access::{Reach, Way};
+#[cfg(test)]
+pub(crate) use access::Reach;
+pub(crate) use access::Way;
 use catalog::{Catalog, Ends, Workshop};
 pub(crate) use figures::Figures;
 use jiff::Timestamp;

@@ -11,6 +11,7 @@ use crate::olm::forecast::known::{Key, Known};
 use crate::olm::forecast::{
     Forecast, Premise, ReadStep, Unfit, belonging, forecast, kinds, looked_at, replaced, steps, stricter,
 };
+use crate::olm::plan::reference::{Found, Reference, Unpacked as Unpacks};
 use crate::olm::plan::step::Action;
 use crate::olm::resolve::answer::New;
 use crate::olm::subscription::Unpacked;
@@ -18,7 +19,7 @@ use crate::olm::subscription::forecast::{Hypothesis, PlannedPlan, Round};
 use anyhow::Context;
 use futures::StreamExt;
 use futures::stream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Requests side by side.
@@ -63,36 +64,91 @@ pub(super) async fn foretell(
     if !failed.is_empty() {
         return Ok(Forecast { held: failed, ..Forecast::default() });
     }
-    let held = |cause: String| Ok(Forecast { held: vec![cause], ..Forecast::default() });
-    let (plan, is_new) = match planned.plan {
-        PlannedPlan::None => return Ok(Forecast::default()),
-        PlannedPlan::Held(cause) => return held(cause),
+    let (mut all, mut superseded) = (Forecast::default(), planned.superseded);
+    for planned in planned.plans {
+        match object(state, planned, showing.is_first && !now.is_supposed())? {
+            Err(cause) => all.held.push(cause),
+            Ok((plan, is_new)) => {
+                let contents = contents(state, &plan, &bundles, showing.images).await;
+                let unfit = look(state, &plan, &contents, known).await?;
+                let premise = Premise {
+                    namespace: &now.namespace,
+                    plan: &plan,
+                    contents: &contents,
+                    is_new,
+                    superseded: &superseded,
+                    groups: &state.groups,
+                    unfit: &unfit,
+                    values: showing.values,
+                };
+                all.extend(forecast(&premise, known));
+                superseded.clear();
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A plan with its steps and whether it is still to be made, or why there is none.
+fn object(state: &State, planned: PlannedPlan, is_named: bool) -> anyhow::Result<Result<(InstallPlan, bool), String>> {
+    Ok(match planned {
+        PlannedPlan::Held(cause) => Err(cause),
         PlannedPlan::Exists(name) => {
             let found = state.plans.iter().find(|plan| plan.metadata.name.as_deref() == Some(&name));
-            (found.cloned().with_context(|| format!("InstallPlan {name} is gone: try again"))?, false)
+            Ok((found.cloned().with_context(|| format!("InstallPlan {name} is gone: try again"))?, false))
         }
-        PlannedPlan::New(new) => match new.object() {
-            Err(error) => return held(error.to_string()),
+        PlannedPlan::New(new) => match new.object(&BTreeMap::new()) {
+            Err(error) => Err(error.to_string()),
             Ok((mut plan, status)) => {
                 plan.status = Some(status);
-                if !showing.is_first || now.is_supposed() {
+                if !is_named {
                     plan.metadata.name = Some(UNNAMED.to_owned());
                 }
-                (plan, true)
+                Ok((plan, true))
             }
         },
-    };
-    let unfit = look(state, &plan, known).await?;
-    let premise = Premise {
-        namespace: &now.namespace,
-        plan: &plan,
-        is_new,
-        superseded: &planned.superseded,
-        groups: &state.groups,
-        unfit: &unfit,
-        values: showing.values,
-    };
-    Ok(forecast(&premise, known))
+    })
+}
+
+/// What the steps of a plan refer to. `bundles`: those that were fetched already, by name.
+async fn contents(
+    state: &State,
+    plan: &InstallPlan,
+    bundles: &BTreeMap<String, Arc<Bundle>>,
+    images: &ImageSource,
+) -> Found {
+    let mut found = Found::default();
+    let Some(status) = &plan.status else { return found };
+    let namespace = state.hypothesis.namespace.as_str();
+    let manifests = || status.plan.iter().map(|step| step.resource.manifest.as_str());
+    let mut by_bundle: BTreeMap<(String, String), BTreeSet<Reference>> = BTreeMap::new();
+    for reference in manifests().filter_map(Reference::of) {
+        by_bundle.entry((reference.name.clone(), reference.image.clone())).or_default().insert(reference);
+    }
+    for ((name, image), references) in by_bundle {
+        let read = match bundles.get(&name) {
+            Some(bundle) => Ok(bundle.clone()),
+            None => of_image(&image, images).await.map(Arc::new),
+        };
+        match read {
+            Ok(bundle) => found.add(&bundle, namespace, status, &references),
+            Err(error) => found.fail(&references, &format!("it cannot be read from here: {error:#}")),
+        }
+    }
+    for reference in manifests().filter_map(Unpacks::of).collect::<BTreeSet<_>>() {
+        let key = Key::new(("", "ConfigMap"), &reference.namespace, &reference.name);
+        let bundle = match state.reader.get("v1", &key).await {
+            Read::Value(map) => read::unpacked(&map),
+            Read::Absent => Err("it does not exist any more".to_owned()),
+            Read::Failed(cause) => Err(cause),
+        };
+        found.add_unpacked(reference, namespace, bundle);
+    }
+    found
+}
+
+async fn of_image(image: &str, images: &ImageSource) -> anyhow::Result<Bundle> {
+    Ok(input::bundle(image, images).await?.0.bundle()?)
 }
 
 /// The content of a bundle.
@@ -104,16 +160,16 @@ async fn fetched(new: &New, now: &Hypothesis, images: &ImageSource) -> anyhow::R
         let manifests = manifests(content, found.context("its catalog does not have it")?)?;
         read::manifests(&new.name, &manifests)?
     } else {
-        input::bundle(&new.image, images).await?.0.bundle()?
+        of_image(&new.image, images).await?
     };
     bundle.expect_name(&new.name)?;
     Ok(bundle)
 }
 
 /// Reads all that the steps of the plan are about and that is not known yet. Returns which objects do not fit new schemas.
-async fn look(state: &State, plan: &InstallPlan, known: &mut Known) -> anyhow::Result<Unfit> {
+async fn look(state: &State, plan: &InstallPlan, contents: &Found, known: &mut Known) -> anyhow::Result<Unfit> {
     let (reader, namespace) = (&state.reader, state.hypothesis.namespace.as_str());
-    let steps = steps(plan);
+    let steps = steps(plan, contents);
     for (api_version, kind) in kinds(&steps) {
         if !known.knows_kind(&api_version, &kind) {
             known.add_kind(&api_version, &kind, reader.scope(&api_version, &kind).await?);

@@ -80,18 +80,29 @@ fn plan_of_a_round_is_the_one_that_the_controller_would_make() {
     };
     let fetched = planned(&Case::of(&["a"]), false);
     assert_eq!(fetched.wanted.iter().map(|new| new.name.as_str()).collect::<Vec<_>>(), ["a.v2"]);
-    let PlannedPlan::New(new) = planned(&Case::of(&["a"]), true).plan else { panic!("a plan") };
+    let [PlannedPlan::New(new)] = &planned(&Case::of(&["a"]), true).plans[..] else { panic!("a plan") };
     assert_eq!((new.csvs().collect::<Vec<_>>(), new.generation), (vec!["a.v2"], 1));
     let open = Plan { is_empty: false, ..plan(1, "a.v2", InstallPlanPhase::RequiresApproval) };
-    let PlannedPlan::Exists(name) = planned(&Case::of(&["a"]).with_plan(open), true).plan else { panic!("one exists") };
+    let [PlannedPlan::Exists(name)] = &planned(&Case::of(&["a"]).with_plan(open), true).plans[..] else {
+        panic!("one exists")
+    };
     assert_eq!(name, "install-1");
     let other = Plan { is_empty: false, ..plan(1, "a.v1", InstallPlanPhase::RequiresApproval) };
     assert_eq!(planned(&Case::of(&["a"]).with_plan(other), true).superseded, ["install-1"]);
     let failure = Some(("InstallComponentFailed".to_owned(), "no room".to_owned()));
     let failed = Plan { failure, ..plan(1, "a.v2", InstallPlanPhase::Failed) };
-    let PlannedPlan::Held(cause) = planned(&Case::of(&["a"]).with_plan(failed), true).plan else { panic!("held") };
+    let [PlannedPlan::Held(cause)] = &planned(&Case::of(&["a"]).with_plan(failed), true).plans[..] else {
+        panic!("held")
+    };
     assert!(cause.contains("install-1") && cause.contains("no room"), "{cause}");
     let done =
         Case::of(&["a"]).with_plan(plan(1, "a.v2", InstallPlanPhase::Complete)).with_csv(csv("a.v2", Phase::Succeeded));
-    assert!(matches!(planned(&done, true).plan, PlannedPlan::None));
+    assert!(planned(&done, true).plans.is_empty());
+    // Each operator has its own plan: one exists, and the other one is new.
+    let open = Plan { is_empty: false, ..plan(1, "a.v2", InstallPlanPhase::RequiresApproval) };
+    let mut both = Case::of(&["a", "c"]).with_plan(open);
+    both.groups = vec![Arc::new(Group { per_operator: true, ..Group::default() })];
+    let plans = planned(&both, true).plans;
+    let [PlannedPlan::New(new), PlannedPlan::Exists(name)] = &plans[..] else { panic!("{plans:?}") };
+    assert_eq!((new.csvs().collect::<Vec<_>>(), name.as_str()), (vec!["c.v1"], "install-1"));
 }

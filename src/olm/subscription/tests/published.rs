@@ -84,6 +84,7 @@ fn case(written: &Written, forward: bool) -> Case {
         plans: Vec::new(),
         catalogs: written.catalogs.iter().map(visible).collect(),
         unpacked: Unpacked::Done(bundle("any")),
+        refused: None,
     }
 }
 
@@ -158,7 +159,7 @@ fn bundle_in_an_image_is_recorded_with_properties_and_what_it_replaces() {
             ("b.v2", "b.v1", "b", "2.0.0"),
         ),
     ] {
-        let (_, status) = case(&written(world), false).decide().create.unwrap().object().unwrap();
+        let (_, status) = case(&written(world), false).decide().create[0].object(&BTreeMap::new()).unwrap();
         let (csv, replaces, package, version) = expected;
         let lookup = status.bundle_lookups.iter().find(|it| it.identifier == csv).unwrap();
         assert_eq!(

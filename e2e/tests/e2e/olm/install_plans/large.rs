@@ -21,6 +21,8 @@ const LARGEST: Version = Version {
     requires: ("", ""),
     image: "registry.invalid/operator:1",
     padding: (1_000_000, &[1_000_000, 1_000_000, 200_000]),
+    properties: 0,
+    everywhere: false,
 };
 /// No object may be larger.
 const MOST: usize = 1 << 20;

@@ -160,7 +160,7 @@ fn planned(namespace: &Namespace, decided: &Decided) -> Result<(), String> {
     for plan in &decided.plans {
         made(namespace, decided, plan)?;
     }
-    let generations: BTreeSet<i64> = decided.plans.iter().map(|(spec, _)| spec.generation).collect();
+    let generations: BTreeSet<Option<i64>> = decided.plans.iter().map(|(spec, _)| spec.generation).collect();
     property(generations.len() == decided.plans.len(), "two plans have one generation")
 }
 
