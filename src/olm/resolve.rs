@@ -43,7 +43,7 @@ pub(crate) enum Verdict {
 
 /// The same world has the same answer, whatever the order of its parts.
 pub(crate) fn resolve(world: &World, limits: &Limits) -> Resolution {
-    let problem = Problem::of(world);
+    let problem = Problem::of(world, limits);
     let parts = solve::solve(&problem.constraints(), limits);
     let parts = parts.into_iter().map(|part| Part {
         subscriptions: part.variables.iter().filter_map(|at| problem.subscription(*at)).collect(),

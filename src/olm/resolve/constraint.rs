@@ -34,6 +34,17 @@ impl fmt::Display for Api {
     }
 }
 
+impl Constraint {
+    /// How many rules it has, at all depths.
+    pub(crate) fn rules(&self) -> usize {
+        match &self.demand {
+            Demand::Cel(_) => 1,
+            Demand::All(parts) | Demand::Any(parts) | Demand::Not(parts) => parts.iter().map(Constraint::rules).sum(),
+            Demand::Api(_) | Demand::Package { .. } | Demand::Label(_) => 0,
+        }
+    }
+}
+
 /// A demand, and what its author says where it is not met.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Constraint {

@@ -4,8 +4,8 @@
 use super::candidates::{Candidate, bundle_identifier, meeting, offered, preference};
 use super::constraint::{Api, Constraint as Requirement};
 use super::operator::Operator;
-use super::world::{Subscription, World};
-use crate::olm::solve::Constraint;
+use super::world::{Catalog, Subscription, World};
+use crate::olm::solve::{Constraint, Limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -39,6 +39,9 @@ type Key = (usize, String, String, String);
 
 struct Builder<'a> {
     world: &'a World,
+    limits: &'a Limits,
+    /// How often a rule has to be asked of a bundle, so far.
+    questions: u64,
     problem: Problem,
     candidates: BTreeMap<Key, usize>,
     /// Variables of installed operators by name.
@@ -48,9 +51,11 @@ struct Builder<'a> {
 }
 
 impl Problem {
-    pub(crate) fn of(world: &World) -> Self {
+    pub(crate) fn of(world: &World, limits: &Limits) -> Self {
         let mut builder = Builder {
             world,
+            limits,
+            questions: 0,
             problem: Problem::default(),
             candidates: BTreeMap::new(),
             installed: BTreeMap::new(),
@@ -201,11 +206,32 @@ impl Builder<'_> {
 
     fn add_requirements(&mut self, variable: usize) {
         let Some(operator) = self.problem.variables.get(variable).and_then(Variable::operator).cloned() else { return };
+        if !self.ask(&operator.requires) {
+            let text = format!(
+                "bundle {} cannot be judged: its rules would have to be asked of more bundles than there is time for ({} answers)",
+                operator.name, self.limits.questions
+            );
+            return self.constrain(variable, Constraint::Prohibited, text);
+        }
         for requirement in &operator.requires {
             let choice = self.providers(variable, requirement);
             let text = format!("bundle {} requires an operator {requirement}", operator.name);
             self.constrain(variable, Constraint::Dependency(choice), text);
         }
+    }
+
+    /// Asks all catalogs for what any bundle may meet, unless it is too much.
+    fn ask(&mut self, requirements: &[Requirement]) -> bool {
+        let of = |catalog: &Catalog, it: &Requirement| (catalog.to_ask(it) * it.rules().max(1)) as u64;
+        let catalogs = &self.world.catalogs;
+        let more: u64 = catalogs.iter().flat_map(|catalog| requirements.iter().map(move |it| of(catalog, it))).sum();
+        if self.questions + more > self.limits.questions {
+            return false;
+        }
+        self.questions += more;
+        let all: Vec<&Requirement> = requirements.iter().collect();
+        catalogs.iter().for_each(|catalog| catalog.ask(&all, &self.limits.cancelled));
+        true
     }
 
     /// What meets a requirement, in the order of preference: what is installed, and then by catalog, channel, package and place in

@@ -142,7 +142,7 @@ pub(crate) enum Demanded {
 
 /// Solves again, with the bundle demanded.
 pub(crate) fn demanded(world: &World, subscription: &str, csv: &str, limits: &Limits) -> Demanded {
-    let mut problem = Problem::of(world);
+    let mut problem = Problem::of(world, limits);
     let is = |what: &What| match what {
         What::Subscription(at) => world.subscriptions.get(*at).is_some_and(|it| it.name == subscription),
         _ => false,

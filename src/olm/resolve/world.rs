@@ -10,6 +10,7 @@ use crate::olm::names::property::LABEL;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct World {
@@ -47,6 +48,8 @@ pub(crate) struct Catalog {
     content: Arc<Content>,
     cluster: ClusterVersions,
     packages: RefCell<BTreeMap<String, Option<Arc<Package>>>>,
+    /// Constraints that all packages were asked for, and those that meet them.
+    asked: RefCell<Vec<(Constraint, Vec<Arc<Package>>)>>,
 }
 
 impl std::fmt::Debug for Catalog {
@@ -63,7 +66,15 @@ impl Catalog {
         cluster: &ClusterVersions,
     ) -> Self {
         let [namespace, name] = [namespace, name].map(ToOwned::to_owned);
-        Catalog { namespace, name, priority, content, cluster: cluster.clone(), packages: RefCell::default() }
+        Catalog {
+            namespace,
+            name,
+            priority,
+            content,
+            cluster: cluster.clone(),
+            packages: RefCell::default(),
+            asked: RefCell::default(),
+        }
     }
 
     /// With a package that a catalog would not be served with.
@@ -105,17 +116,42 @@ impl Catalog {
         match narrowed(index, constraint) {
             Some(names) => names.iter().filter_map(|name| self.package(name)).filter(meets).collect(),
             None => {
-                // What is not kept is read again for the next constraint, which takes no memory for long.
-                let read = index.packages().map(|package| {
-                    let known = self.packages.borrow().get(package.name()).cloned().flatten();
-                    known.unwrap_or_else(|| Arc::new(Package::of(package, &self.cluster)))
-                });
-                let found: Vec<Arc<Package>> = read.filter(meets).collect();
-                let named = found.iter().map(|package| (package.name.clone(), Some(package.clone())));
-                self.packages.borrow_mut().extend(named);
-                found
+                self.ask(&[constraint], &AtomicBool::new(false));
+                let asked = self.asked.borrow();
+                asked.iter().find(|(known, _)| known == constraint).map(|(_, found)| found.clone()).unwrap_or_default()
             }
         }
+    }
+
+    /// How many bundles have to be asked for this constraint, since any of them may meet it and nobody has asked yet.
+    pub(crate) fn to_ask(&self, constraint: &Constraint) -> usize {
+        let is_known = || self.asked.borrow().iter().any(|(known, _)| known == constraint);
+        let index = &self.content.index;
+        if narrowed(index, constraint).is_some() || is_known() { 0 } else { index.counts().bundles }
+    }
+
+    /// Asks all packages for constraints that any of them may meet. Each package is read once for all of them, and is not kept if it
+    /// meets none, which takes no memory for long. Once `cancelled` nobody wants the answer any more.
+    pub(crate) fn ask(&self, constraints: &[&Constraint], cancelled: &AtomicBool) {
+        let open = constraints.iter().filter(|it| self.to_ask(it) > 0);
+        let mut asked: Vec<(Constraint, Vec<Arc<Package>>)> = open.map(|it| ((*it).clone(), Vec::new())).collect();
+        if asked.is_empty() {
+            return;
+        }
+        for package in self.content.index.packages() {
+            if cancelled.load(Ordering::Relaxed) {
+                break;
+            }
+            let known = self.packages.borrow().get(package.name()).cloned().flatten();
+            let package = known.unwrap_or_else(|| Arc::new(Package::of(package, &self.cluster)));
+            for (constraint, found) in &mut asked {
+                if package.channels.values().flatten().any(|entry| entry.operator.meets(constraint)) {
+                    self.packages.borrow_mut().insert(package.name.clone(), Some(package.clone()));
+                    found.push(package.clone());
+                }
+            }
+        }
+        self.asked.borrow_mut().extend(asked);
     }
 }
 

@@ -12,13 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Limits {
     /// How many conflicts the solver may meet for one part of a problem: a measure of time that is the same on all machines.
     pub conflicts: u64,
+    /// How often rules may be asked of bundles: another such measure.
+    pub questions: u64,
     /// Nobody wants the answer any more.
     pub cancelled: Arc<AtomicBool>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { conflicts: 100_000, cancelled: Arc::default() }
+        Limits { conflicts: 100_000, questions: 500_000, cancelled: Arc::default() }
     }
 }
 

@@ -107,3 +107,23 @@ fn rule_that_loops_over_loops_matches_nothing_large() {
     installs(&world(&of(2), &[], &[subscription("a")]), &["a.v1", "b.v1"]);
     fails(&world(&of(4), &[], &[subscription("a")]), &["bundle a.v1 requires an operator with constraint"]);
 }
+
+#[test]
+fn rules_of_more_bundles_than_there_is_time_for_exclude_who_has_them() {
+    let rule = |at: usize| json!({"cel": {"rule": format!("properties.exists(p, p.type == 'mark{at}')")}});
+    let user = (0..60).fold(bundle("user.v1"), |user, at| user.constraint(rule(at)));
+    let marked = (0..60).fold(bundle("b.v1"), |it, at| it.with(&format!("mark{at}"), json!(true)));
+    let others = (0..97).map(|at| bundle(&format!("o{at}.v1")));
+    let bundles: Vec<Bundle> = [user, marked, bundle("z.v1")].into_iter().chain(others).collect();
+    let world = || world(&bundles, &[], &[subscription("user"), subscription("z")]);
+    let limited = |questions| Limits { questions, ..Limits::default() };
+    let (problem, all) = verdicts(&world(), &limited(5_999));
+    let [Verdict::Impossible(core), Verdict::Install(other)] = all.as_slice() else { panic!("{all:?}") };
+    assert!(problem.message(core).contains("bundle user.v1 cannot be judged"), "{}", problem.message(core));
+    assert_eq!(other.len(), 1, "the others are not held");
+    let (_, all) = verdicts(&world(), &limited(6_000));
+    assert!(matches!(all.as_slice(), [Verdict::Install(one), Verdict::Install(_)] if one.len() == 2), "{all:?}");
+    let cancelled = Limits::default();
+    cancelled.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(verdicts(&world(), &cancelled).1.iter().all(|it| !matches!(it, Verdict::Install(all) if all.len() == 2)));
+}
