@@ -5,6 +5,7 @@
 //! process (deep recursion, memory) can be seen only from outside; each writes the number of its current input to a
 //! file.
 
+mod catalogs;
 mod corpus;
 mod fixture;
 mod mutate;

@@ -65,7 +65,7 @@ pub(super) struct Catalogs {
 
 impl Catalogs {
     fn of(corpus: &Corpus) -> Self {
-        let index = |bytes: &Vec<u8>| super::properties::catalog::written(bytes).ok();
+        let index = |bytes: &Vec<u8>| super::catalogs::written(bytes).ok();
         let ranges = [">=1.0.0 <2.0.0\n1.2.x || !=3.0.0\n> 1.0.0 !1.2.1", "=0.5.2\n<=1.x\n"];
         Catalogs {
             indexes: corpus.catalogs.iter().filter_map(index).collect(),

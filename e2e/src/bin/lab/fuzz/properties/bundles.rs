@@ -1,7 +1,7 @@
 //! Bundles, their properties, and catalogs in ConfigMaps.
 
-use super::catalog::read;
 use super::{Verdict, property};
+use crate::fuzz::catalogs::read;
 use crate::fuzz::fixture::{Fixture, parts};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -5,8 +5,7 @@ use crate::fuzz::fixture::Fixture;
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus};
 use cvo::testing::api::olm::subscription::Subscription;
 use cvo::testing::operators::{
-    AllProperties, Decided, Namespace, Offered, PlanDecision, ask_constraint, ask_rule, carried_out, decide_plan,
-    judge_constraint,
+    Decided, Namespace, Offered, PlanDecision, ask_constraint, ask_rule, carried_out, decide_plan, judge_constraint,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -197,11 +196,4 @@ fn settles(offered: &Offered, mut namespace: Namespace, fixture: &Fixture) -> Re
         }
     }
     Err("statuses are written again and again".to_owned())
-}
-
-/// The properties of an operator.
-pub(in crate::fuzz) fn of_operator(list: &Value) -> AllProperties {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let property = |it: &Value| Some((text(it.get("type")?), it.get("value")?.clone()));
-    list.as_array().into_iter().flatten().filter_map(property).collect()
 }
