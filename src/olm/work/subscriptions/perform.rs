@@ -78,12 +78,13 @@ fn regarding(about: &About, subscription: &Subscription) -> ObjectReference {
     }
 }
 
-/// Creates the plans, one after the other. One that cannot be created ends it.
+/// Creates the plans, one after the other. One that cannot be created does not hold the others.
 pub(super) async fn create(objects: Objects, live: Live, new: Vec<NewPlan>) -> Result<(), ApiError> {
+    let mut outcome = Ok(());
     for new in new {
-        create_one(&objects, &live, new).await?;
+        outcome = create_one(&objects, &live, new).await.and(outcome);
     }
-    Ok(())
+    outcome
 }
 
 /// Creates the plan, and then writes its steps. If one of its ClusterServiceVersions exists, the watch has not told of it yet, and there
