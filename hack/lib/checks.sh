@@ -102,7 +102,7 @@ once_more() {
 # slowest: prints the ten tests of the last run that took longest, where it was run with TEST_TIMES.
 slowest() {
     local list
-    list=$(sed -n -E 's/^test ([^ ]+) \.\.\. .*<([0-9]+)\.[0-9]+s>$/\2 s  \1/p' "$CHECKS/log" | sort -rn | sed 10q)
+    list=$(sed -n -E 's/^test ([^ ]+) \.\.\. .*<([0-9]+)\.[0-9]+s>$/\2 s  \1/p' "$CHECKS/log" | sort -rn | sed -n 1,10p)
     [ -z "$list" ] || printf 'The longest:\n%s\n' "$list"
 }
 

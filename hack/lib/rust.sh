@@ -21,7 +21,7 @@ install_rust() {
     have=$(rustc -V | awk '{print $2}')
     [ "$have" = "$RUST_VERSION" ] && return
     if command -v rustup >/dev/null; then
-        rustup toolchain list | grep -q "^$RUST_VERSION-" || {
+        grep -q "^$RUST_VERSION-" <<<"$(rustup toolchain list)" || {
             say "Installing Rust $RUST_VERSION with rustup, beside $have: once, about a minute."
             rustup toolchain install "$RUST_VERSION" --profile minimal >/dev/null 2>&1 ||
                 lacking "rustup could not install Rust $RUST_VERSION"
@@ -29,7 +29,7 @@ install_rust() {
         export RUSTUP_TOOLCHAIN=$RUST_VERSION
         return
     fi
-    [ "$(printf '%s\n%s\n' "$RUST_VERSION" "$have" | sort -V | head -1)" = "$RUST_VERSION" ] ||
+    [ "$(printf '%s\n%s\n' "$RUST_VERSION" "$have" | sort -V | sed -n 1p)" = "$RUST_VERSION" ] ||
         lacking "Rust is $have, $RUST_VERSION or newer is needed: https://rustup.rs"
     say "Rust is $have instead of $RUST_VERSION: a release build of it has other bytes."
 }
