@@ -1,7 +1,9 @@
 //! Catalogs of operators for tests: their content, and images of them in a registry.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Context;
 use flate2::Compression;
@@ -31,6 +33,21 @@ pub fn catalog(package: &str, versions: &[&str]) -> String {
             "image": format!("registry.invalid/{package}:{version}"), "properties": [property, metadata]}));
     }
     blobs.into_iter().map(|blob| blob.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// The files of a catalog that `lab catalog` wrote, a folder for each package, by their paths in an image.
+pub fn files_of(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for package in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        for file in fs::read_dir(package?.path())? {
+            let path = file?.path();
+            let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+            let inside = path.strip_prefix(folder)?.to_string_lossy().into_owned();
+            found.push((format!("configs/{inside}"), bytes));
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn digest(bytes: &[u8]) -> String {

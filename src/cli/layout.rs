@@ -1,6 +1,8 @@
 //! Text for a terminal or a file: colours, tables, and lines wrapped to the width.
 
+use crate::diff::field::Field;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::io::IsTerminal;
 
@@ -15,6 +17,9 @@ pub(crate) struct Page {
 
 /// Text is not wrapped to fewer columns, however narrow the terminal.
 const NARROWEST: usize = 24;
+
+/// Longer values of fields are cut to this many characters.
+const VALUE: usize = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
@@ -105,6 +110,19 @@ pub(crate) fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str,
         out.push_str(&paint(page, &part, colour));
         out.push('\n');
     }
+}
+
+/// A field with its value before and after the change.
+pub(crate) fn field_text(field: &Field) -> String {
+    let short = |value: &Option<Value>| match value {
+        None => "nothing".to_owned(),
+        Some(Value::String(text)) => cut(text, VALUE),
+        Some(other) => cut(&other.to_string(), VALUE),
+    };
+    if field.from.is_none() && field.to.is_none() {
+        return field.path.clone();
+    }
+    format!("{}: {} → {}", field.path, short(&field.from), short(&field.to))
 }
 
 fn columns_of(text: &str) -> usize {

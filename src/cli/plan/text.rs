@@ -1,15 +1,10 @@
 //! A plan as text: what is written and waited for, stage by stage, then what may stop the update and what is not known.
 
 use super::{Catalog, Plan};
-use crate::cli::layout::{Cell, Colour, Page, cut, line, paragraph, table};
+use crate::cli::layout::{Cell, Colour, Page, field_text, line, paragraph, table};
 use crate::cluster_version::forecast::{Action, ExcludedBy, Forecast, GateState, Node, Severity, Stage, Step};
 use crate::cluster_version::graph::Mode;
-use crate::diff::field::Field;
 use crate::olm::planned::PlannedCatalog;
-use serde_json::Value;
-
-/// Longer values are cut to this many characters.
-const VALUE: usize = 60;
 
 /// `all`: include objects that are left alone, and nodes that write nothing.
 pub(crate) fn text(plan: &Plan, page: &Page, all: bool) -> String {
@@ -129,18 +124,6 @@ fn rows(step: &Step) -> Vec<Vec<Cell>> {
     let further = details
         .map(|detail| vec![(String::new(), Colour::Plain), (String::new(), Colour::Plain), (detail, Colour::Plain)]);
     std::iter::once(first).chain(further).collect()
-}
-
-fn field_text(field: &Field) -> String {
-    let short = |value: &Option<Value>| match value {
-        None => "nothing".to_owned(),
-        Some(Value::String(text)) => cut(text, VALUE),
-        Some(other) => cut(&other.to_string(), VALUE),
-    };
-    if field.from.is_none() && field.to.is_none() {
-        return field.path.clone();
-    }
-    format!("{}: {} → {}", field.path, short(&field.from), short(&field.to))
 }
 
 /// What the update waits for at the end of a stage: all gates, or those that will close or are not open now.

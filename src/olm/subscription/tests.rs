@@ -8,6 +8,7 @@ use crate::olm::api::subscription::{Approval, State, SubscriptionSpec, condition
 use crate::olm::bundle::read;
 use crate::olm::catalog::served::tests::content;
 use crate::olm::resolve::answer::Outcome;
+use crate::olm::subscription::forecast::Hypothesis;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -37,6 +38,18 @@ struct Case {
     catalogs: BTreeMap<Id, Visible>,
     unpacked: Unpacked,
     refused: Option<String>,
+}
+
+fn hypothesis(case: &Case) -> Hypothesis {
+    Hypothesis {
+        namespace: "ns".to_owned(),
+        global: "global".to_owned(),
+        subscriptions: case.subscriptions.clone(),
+        csvs: case.csvs.clone(),
+        groups: case.groups.clone(),
+        plans: case.plans.clone(),
+        catalogs: case.catalogs.clone(),
+    }
 }
 
 /// `a.v1` replaces nothing, `a.v2` replaces `a.v1`, all in channel `stable`. `b.v1` requires `K`, which `c.v1` provides.

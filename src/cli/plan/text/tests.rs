@@ -1,9 +1,10 @@
 use super::*;
 use crate::cluster_version::forecast::{Blocker, Cause, Counts, Excluded, ExcludedBy, PlannedGate, SCHEMA, Side};
+use crate::diff::field::Field;
 use crate::object::manifest::ObjectId;
 use crate::release::api::Release;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn page(width: usize, colours: bool) -> Page {
     Page { width, colours, now: Timestamp::UNIX_EPOCH }

@@ -1,16 +1,11 @@
 //! Plans as text: which versions, why, what that writes, and what is in its way.
 
 use super::{Foretold, Plan, parts};
-use crate::cli::layout::{self, Colour, Page, clean, cut};
-use crate::diff::field::Field;
+use crate::cli::layout::{self, Colour, Page, clean};
 use crate::olm::forecast::{Change, DefinitionVerdict, Forecast, Verb};
 use crate::olm::resolve::answer::{New, Outcome};
 use crate::olm::subscription::forecast::{GAVE_UP, Round};
 use crate::olm::subscription::why_not::WhyNot;
-use serde_json::Value;
-
-/// Longer values are cut to this many characters.
-const VALUE: usize = 60;
 
 pub(super) fn text(plan: &Plan, page: &Page) -> String {
     let mut out = String::new();
@@ -123,20 +118,8 @@ fn change(change: &Change, page: &Page, out: &mut String) {
     };
     layout::line(page, out, &clean(&format!("  {word} {}", change.key)), colour);
     for field in &change.fields {
-        layout::paragraph(page, out, "    ", &field_text(field), Colour::Plain);
+        layout::paragraph(page, out, "    ", &layout::field_text(field), Colour::Plain);
     }
-}
-
-fn field_text(field: &Field) -> String {
-    let short = |value: &Option<Value>| match value {
-        None => "nothing".to_owned(),
-        Some(Value::String(text)) => cut(text, VALUE),
-        Some(other) => cut(&other.to_string(), VALUE),
-    };
-    if field.from.is_none() && field.to.is_none() {
-        return field.path.clone();
-    }
-    format!("{}: {} → {}", field.path, short(&field.from), short(&field.to))
 }
 
 fn definition(verdict: &DefinitionVerdict, page: &Page, out: &mut String) {

@@ -1,19 +1,7 @@
 //! What would be installed if the namespace were otherwise.
 
 use super::*;
-use crate::olm::subscription::forecast::{Hypothesis, PlannedPlan, Round};
-
-fn hypothesis(case: &Case) -> Hypothesis {
-    Hypothesis {
-        namespace: "ns".to_owned(),
-        global: "global".to_owned(),
-        subscriptions: case.subscriptions.clone(),
-        csvs: case.csvs.clone(),
-        groups: case.groups.clone(),
-        plans: case.plans.clone(),
-        catalogs: case.catalogs.clone(),
-    }
-}
+use crate::olm::subscription::forecast::{PlannedPlan, Round};
 
 fn rounds(hypothesis: Hypothesis) -> Vec<Round> {
     hypothesis.rounds(&ClusterVersions::default(), &Limits::default(), 10)

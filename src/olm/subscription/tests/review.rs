@@ -1,20 +1,7 @@
 //! Questions about a namespace as it might be.
 
 use super::*;
-use crate::olm::subscription::forecast::Hypothesis;
 use crate::olm::subscription::review::{self, ReviewError};
-
-fn hypothesis(case: &Case) -> Hypothesis {
-    Hypothesis {
-        namespace: "ns".to_owned(),
-        global: "global".to_owned(),
-        subscriptions: case.subscriptions.clone(),
-        csvs: case.csvs.clone(),
-        groups: case.groups.clone(),
-        plans: case.plans.clone(),
-        catalogs: case.catalogs.clone(),
-    }
-}
 
 fn body(spec: &Value) -> Vec<u8> {
     let object = json!({"apiVersion": "packages.operators.coreos.com/v1", "kind": "SubscriptionReview", "spec": spec});

@@ -1,7 +1,6 @@
 //! Why a version is not what a Subscription gets.
 
 use super::*;
-use crate::olm::subscription::forecast::Hypothesis;
 use crate::olm::subscription::why_not::WhyNot;
 
 /// `p.v1` to `p.v4` follow each other in channel `stable`, and `p.v4` skips `p.v33`. `q.v2` requires what nobody provides.
@@ -43,18 +42,6 @@ fn namespace(package: &str, installed: &str) -> Case {
     match installed {
         "" => case,
         name => case.with_plan(plan(1, name, InstallPlanPhase::Complete)).with_csv(csv(name, Phase::Succeeded)),
-    }
-}
-
-fn hypothesis(case: &Case) -> Hypothesis {
-    Hypothesis {
-        namespace: "ns".to_owned(),
-        global: "global".to_owned(),
-        subscriptions: case.subscriptions.clone(),
-        csvs: case.csvs.clone(),
-        groups: case.groups.clone(),
-        plans: case.plans.clone(),
-        catalogs: case.catalogs.clone(),
     }
 }
 

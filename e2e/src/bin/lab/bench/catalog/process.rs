@@ -4,7 +4,7 @@ use super::{LIMIT, mebibytes};
 use anyhow::Context;
 use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
 use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
-use e2e::catalogs::push;
+use e2e::catalogs::{files_of, push};
 use e2e::conditions::Conditions;
 use e2e::harness::{Cluster, Identity, Options, files, process};
 use e2e::olm::{self, PACKAGES, PROCESS};
@@ -24,8 +24,6 @@ const PORTS: u16 = 8;
 const PAUSE: Duration = Duration::from_millis(3);
 /// Another replica.
 const SECOND: &str = "second";
-/// Where catalogs are in images.
-const CONFIGS: &str = "configs";
 
 pub(super) struct Olm {
     pub cluster: Cluster,
@@ -53,7 +51,7 @@ impl Olm {
     /// Pushes the catalog in a folder, and returns the name of its image.
     pub(super) async fn push(&self, name: &str, folder: &Path) -> anyhow::Result<String> {
         let image = format!("catalogs/{name}:v1");
-        let files = contents(folder)?;
+        let files = files_of(folder)?;
         let files: Vec<(&str, &[u8])> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();
         push(&self.cluster.registry(), &image, &files, &[]).await?;
         rustix::fs::sync();
@@ -158,20 +156,4 @@ impl Olm {
         let running = self.running.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(running.as_ref().context("the process has not been started")?.pid)
     }
-}
-
-/// The files of a catalog by their paths in an image.
-fn contents(folder: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let package = entry?;
-        for file in fs::read_dir(package.path())? {
-            let file = file?;
-            let (package, name) = (package.file_name(), file.file_name());
-            let path = format!("{CONFIGS}/{}/{}", package.to_string_lossy(), name.to_string_lossy());
-            found.push((path, fs::read(file.path())?));
-        }
-    }
-    found.sort();
-    Ok(found)
 }

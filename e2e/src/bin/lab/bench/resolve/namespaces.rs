@@ -5,11 +5,11 @@ use super::worlds::Worlds;
 use crate::bench::cluster::AUDIT_LAG;
 use crate::bench::figures::Measured;
 use crate::bench::machine;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
 use cvo::testing::api::olm::catalog_source::CatalogSource;
 use cvo::testing::api::olm::subscription::Subscription;
-use e2e::catalogs::push;
+use e2e::catalogs::{files_of, push};
 use e2e::harness::audit;
 use e2e::olm::USER;
 use e2e::operators::{Version, catalog};
@@ -18,8 +18,6 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(super) const SECONDS: &str = "1000 namespaces judged anew, seconds";
@@ -35,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub(super) async fn measure(world: &World, worlds: &Worlds, measured: &mut Measured) -> anyhow::Result<()> {
     let version = Version::new("widgets.v1");
     let widgets = catalog(&[(version.clone(), "registry.invalid/widgets:1".to_owned())]);
-    let mut files = contents(&worlds.large())?;
+    let mut files = files_of(&worlds.large())?;
     files.push(("configs/widgets/catalog.json".to_owned(), widgets.into_bytes()));
     world.serve(GLOBAL_CATALOG_NAMESPACE, CATALOG, &borrowed(&files)).await?;
     let made = futures::stream::iter(0..NAMESPACES).map(|number| namespace(world, &version, number));
@@ -96,22 +94,6 @@ async fn namespace(world: &World, version: &Version, number: usize) -> anyhow::R
     Ok(())
 }
 
-type Files = Vec<(String, Vec<u8>)>;
-
-fn borrowed(files: &Files) -> Vec<(&str, &[u8])> {
+fn borrowed(files: &[(String, Vec<u8>)]) -> Vec<(&str, &[u8])> {
     files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect()
-}
-
-/// The files of a catalog by their paths in an image.
-fn contents(folder: &Path) -> anyhow::Result<Files> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let package = entry?;
-        let name = package.file_name().to_string_lossy().into_owned();
-        let file = package.path().join("catalog.json");
-        let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
-        found.push((format!("configs/{name}/catalog.json"), bytes));
-    }
-    found.sort();
-    Ok(found)
 }
