@@ -4,6 +4,7 @@
 mod cluster;
 mod floor;
 mod namespaces;
+mod peer;
 mod worlds;
 
 use super::figures::{Measured, Row};
@@ -27,6 +28,7 @@ static ROW: Row = Row {
         (cluster::TIMES_FLOOR, 1.3),
         (cluster::VERSION, 1.0),
         (cluster::BESIDE, 1.0),
+        (peer::TIMES_PEER, 0.2),
         (namespaces::SECONDS, 10.0),
         (namespaces::WRITES, 0.0),
     ],
@@ -65,6 +67,7 @@ async fn on_a_cluster(world: &World, worlds: &Worlds, measured: &mut Measured) -
     world.plans(measured).await?;
     world.versions(measured).await?;
     world.beside(measured).await?;
+    peer::measure(world, measured).await?;
     // Nothing but what is measured.
     world.restart(&["--loops", "catalogs,subscriptions"]).await?;
     namespaces::measure(world, worlds, measured).await

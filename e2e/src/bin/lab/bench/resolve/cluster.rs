@@ -264,7 +264,7 @@ pub(super) fn has(subscription: &Subscription, condition: &str) -> bool {
     all.filter(|it| it.type_ == condition).any(|it| it.status == ConditionStatus::True)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -20,6 +20,8 @@ pub(super) const HOSTILE_MEMORY: &str = "hostile, MiB above the index, most";
 
 /// Subscriptions, half of which depend on something.
 const SUBSCRIPTIONS: &str = "20";
+/// What names of packages begin with that cannot be installed.
+const UNMET: &str = "unmet-";
 /// How often the question is asked.
 const TIMES: &str = "200";
 
@@ -40,6 +42,7 @@ impl Worlds {
             WriteArgs { packages, bundles, seed: 1, format: Format::Json, one_file: false, out: worlds.large() };
         println!("{}", write(&large)?);
         worlds.add("needed", &needed())?;
+        worlds.add("unmet", &unmet())?;
         worlds.add("pigeons", &hostile::pigeonhole(12))?;
         worlds.add("rivals", &hostile::rivals(300))?;
         worlds.add("rules", &hostile::rules(500))?;
@@ -69,8 +72,8 @@ impl Worlds {
         measured.add(P50, found.p50);
         measured.add(P99, found.p99);
         measured.add(ABOVE, found.above_kib as f64 / 1024.0);
-        // What half of them depend on is in no catalog.
-        let found = resolve(&both[..1], &["--subscriptions", SUBSCRIPTIONS, "--times", "50"]).await?;
+        let unmet = [self.folder("unmet"), self.large()];
+        let found = resolve(&unmet, &["--prefix", UNMET, "--times", "50"]).await?;
         ensure!(found.failures > 0 && found.explained > 0, "there is an answer: {found:?}");
         measured.add(NO_ANSWER, found.p99);
         measured.add("no answer, bytes of the explanation", found.explained as f64);
@@ -110,6 +113,34 @@ fn needed() -> Vec<Value> {
         json!({"schema": "olm.bundle", "package": package, "name": name, "image": "registry.invalid/needed:1",
             "properties": [identity, api]}),
     ]
+}
+
+/// 20 packages with 25 versions each. All versions need what the next package provides, and those of the last one what nobody does.
+fn unmet() -> Vec<Value> {
+    let api = |number: usize| json!({"group": "unmet.example.com", "version": "v1", "kind": format!("Kind{number}")});
+    let mut blobs = Vec::new();
+    for number in 0..20_usize {
+        let package = format!("{UNMET}{number:02}");
+        let name = |version: usize| format!("{package}.v1.{version}.0");
+        let entries: Vec<Value> = (0..25)
+            .map(|version| match version {
+                0 => json!({"name": name(0)}),
+                _ => json!({"name": name(version), "replaces": name(version - 1)}),
+            })
+            .collect();
+        blobs.push(json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}));
+        blobs.push(json!({"schema": "olm.channel", "package": package, "name": "stable", "entries": entries}));
+        blobs.extend((0..25).map(|version| {
+            let properties = json!([
+                {"type": "olm.package", "value": {"packageName": package, "version": format!("1.{version}.0")}},
+                {"type": "olm.gvk", "value": api(number)},
+                {"type": "olm.gvk.required", "value": api(number + 1)},
+            ]);
+            json!({"schema": "olm.bundle", "package": package, "name": name(version), "image": "registry.invalid/unmet:1",
+                "properties": properties})
+        }));
+    }
+    blobs
 }
 
 async fn resolve(folders: &[PathBuf], arguments: &[&str]) -> anyhow::Result<Resolved> {
