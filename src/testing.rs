@@ -176,6 +176,7 @@ pub mod verify {
 pub mod version {
     pub use crate::version::{parse, precedence};
 }
+pub mod walks;
 pub mod work {
     pub mod payload_dir {
         pub use crate::release::work::payload_dir::{read, tree_hash};

@@ -1,13 +1,15 @@
 //! What is to be installed in a namespace, by functions of plain types: for measuring.
 
 use crate::olm::catalog::index::{Channel, Entry, Package};
+use crate::olm::catalog::served::Content;
 use crate::olm::net::store::content;
 use crate::olm::resolve::answer::{Outcome, Part};
 use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::solve::Limits;
 use crate::olm::subscription::Visible;
-use crate::olm::subscription::forecast::Hypothesis;
+use crate::olm::subscription::forecast::{GAVE_UP, Hypothesis, Round, Rounds};
 use crate::olm::subscription::plan::Group;
+use crate::olm::subscription::why_not::WhyNot;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use std::sync::Arc;
 const NAMESPACE: &str = "shop";
 
 /// A namespace in which nothing is installed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Namespace {
     hypothesis: Hypothesis,
     cluster: ClusterVersions,
@@ -58,8 +60,7 @@ impl Namespace {
 
     /// Packages of a catalog, in the order of their names, each with whether the head of its default channel depends on something.
     pub fn packages(&self, catalog: &str) -> Vec<(String, bool)> {
-        let visible = self.hypothesis.catalogs.get(&(NAMESPACE.to_owned(), catalog.to_owned()));
-        let Some(content) = visible.and_then(|visible| visible.content.as_ref()) else { return Vec::new() };
+        let Some(content) = self.content(catalog) else { return Vec::new() };
         let package = |package: Package<'_>| {
             let head = package.default_channel().and_then(Channel::head).and_then(Entry::bundle);
             let depends = head.is_some_and(|bundle| bundle.properties().any(|it| it.kind().ends_with(".required")));
@@ -74,7 +75,53 @@ impl Namespace {
     }
 
     pub fn answer(&self) -> Verdict {
-        let round = self.hypothesis.round(&self.cluster, &Limits::default());
+        self.hypothesis.round(&self.cluster, &Limits::default()).into()
+    }
+
+    pub(super) fn content(&self, catalog: &str) -> Option<&Content> {
+        self.hypothesis.catalogs.get(&(NAMESPACE.to_owned(), catalog.to_owned()))?.content.as_deref()
+    }
+
+    /// Subscribes to a channel beginning with a version; what follows as if each answer were carried out.
+    pub(super) fn following(mut self, catalog: &str, package: &str, channel: &str, starting_csv: &str) -> Following {
+        self.hypothesis.subscribe_from(&(NAMESPACE.to_owned(), catalog.to_owned()), package, channel, starting_csv);
+        Following { rounds: Rounds::of(self.hypothesis, usize::MAX), cluster: self.cluster }
+    }
+}
+
+/// Answers that follow each other.
+pub(super) struct Following {
+    rounds: Rounds,
+    cluster: ClusterVersions,
+}
+
+impl Iterator for Following {
+    type Item = Verdict;
+
+    fn next(&mut self) -> Option<Verdict> {
+        self.rounds.next(&self.cluster, &Limits::default()).map(Verdict::from)
+    }
+}
+
+impl Following {
+    /// Why the Subscription to a package does not get this version once all answers are carried out; empty if it does.
+    pub(super) fn why_not(&self, package: &str, csv: &str) -> String {
+        let found = self.rounds.now.why_not(package, csv, &self.cluster, &Limits::default());
+        let Some(WhyNot { is_coming: false, lines, ways }) = found else { return String::new() };
+        lines.iter().chain(&ways).map(|line| format!("{line}\n")).collect()
+    }
+}
+
+impl Verdict {
+    /// Why there is no answer; empty if there is one.
+    pub(super) fn why(&self) -> String {
+        let gave_up = (self.gave_up > 0).then(|| GAVE_UP.to_owned());
+        self.held.iter().chain(&self.failures).cloned().chain(gave_up).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl From<Round> for Verdict {
+    fn from(round: Round) -> Self {
         let installs = round.installs().iter().map(|new| new.name.clone()).collect();
         let mut verdict = Verdict { installs, held: round.held, ..Verdict::default() };
         for Part { outcome, .. } in round.answer.parts {

@@ -3,6 +3,7 @@
 mod content;
 pub(crate) mod hostile;
 mod resolve;
+mod walk;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Measure(MeasureArgs),
     /// Measure how long it takes to find what is to be installed.
     Resolve(resolve::ResolveArgs),
+    /// Subscribe to each package, then install each bundle and follow its channel; say how many came to the head, and what held others.
+    Walk(walk::WalkArgs),
 }
 
 #[derive(Args, Debug)]
@@ -88,6 +91,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
         Command::Measure(args) if args.restart => restart(args.keep.as_deref().unwrap_or(Path::new("."))),
         Command::Measure(args) => measure(args),
         Command::Resolve(args) => resolve::resolve(args),
+        Command::Walk(args) => walk::walk(args),
     }
 }
 
