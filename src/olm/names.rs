@@ -7,7 +7,7 @@ const MAX_LABEL: usize = 63;
 /// Characters of the hash at the end of what is cut.
 const HASH: usize = 10;
 /// The longest name of an object.
-const MAX_NAME: usize = 253;
+pub(crate) const MAX_NAME: usize = 253;
 /// The longest release of a bundle.
 pub(crate) const MAX_RELEASE: usize = 20;
 

@@ -41,6 +41,7 @@ fn foreign_entries_and_allocated_values_are_not_a_difference() {
         ("ServiceAccount", "web", "/secrets", json!([{"name": "t"}])),
         ("ServiceAccount", "web", "/imagePullSecrets", json!([{"name": "t"}])),
         ("Service", "web", "/spec/ports/0/nodePort", json!(31000)),
+        ("Service", "web", "/spec/healthCheckNodePort", json!(31001)),
         ("Service", "headless", "/spec/clusterIP", json!("10.0.0.7")),
         ("Service", "web", "/spec/internalTrafficPolicy", json!("Local")),
         ("ClusterRole", "shop-all", "/rules", json!([{"verbs": ["get"]}])),

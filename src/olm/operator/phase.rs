@@ -236,15 +236,21 @@ fn installing(
     Turn { next: Some(until), ..Turn::to(state) }
 }
 
-fn replaced_by(successor: &ClusterServiceVersion, message: &str) -> Turn {
+fn replaced_by(facts: &Facts<'_>, successor: &ClusterServiceVersion, message: &str) -> Turn {
     let name = successor.metadata.name.as_deref().unwrap_or_default();
-    let state = State::new(Phase::Replacing, reason::BEING_REPLACED, format!("{message}{name}"));
+    let circle = match chain::before(facts.csv, facts.siblings).contains(name) {
+        true => {
+            ", which it replaces itself: none of the two can go before the other; delete one of them, or correct its spec.replaces"
+        }
+        false => "",
+    };
+    let state = State::new(Phase::Replacing, reason::BEING_REPLACED, format!("{message}{name}{circle}"));
     Turn { is_replaced: true, ..Turn::to(state) }
 }
 
 fn succeeded(facts: &Facts<'_>) -> Turn {
     if let Some(successor) = chain::successor(facts.csv, facts.siblings) {
-        return replaced_by(successor, "being replaced by csv: ");
+        return replaced_by(facts, successor, "being replaced by csv: ");
     }
     with_strategy(facts, |strategy| {
         let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
@@ -272,7 +278,7 @@ fn succeeded(facts: &Facts<'_>) -> Turn {
 fn failed(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionStatus) -> Turn {
     let goes_on = group.object.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward;
     if let Some(successor) = chain::successor(facts.csv, facts.siblings).filter(|_| goes_on) {
-        return replaced_by(successor, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: ");
+        return replaced_by(facts, successor, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: ");
     }
     // The OperatorGroup has been looked at before.
     if let Some((_, message)) = OF_GROUPS.iter().find(|(reason, _)| *reason == status.reason) {

@@ -62,10 +62,15 @@ impl Together {
         step::owner_conflict(&Csv::read(&item.object), &of_namespace)
     }
 
-    /// Which risks of the change of a definition are taken, and which are not.
+    /// Which risks of the change of a definition are taken, and which are not. Versions that replace each other are one operator: a
+    /// second attempt finds the new one beside the old one.
     pub(crate) fn judged(&self, name: &str, live: &Value, risks: Vec<Risk>) -> (Vec<Risk>, Vec<Risk>) {
-        let owners = self.known.iter().filter(|csv| !csv.is_deleted && csv.owned.contains(name)).count();
-        let are_taken = definition::is_lenient(live) && owners <= 1;
+        let owners = || self.known.iter().filter(|csv| !csv.is_deleted && csv.owned.contains(name));
+        let replaces = |other: &Csv, csv: &Csv| {
+            (&other.namespace, &other.replaces) == (&csv.namespace, &csv.name) && other.name != csv.name
+        };
+        let operators = owners().filter(|csv| !owners().any(|other| replaces(other, csv))).count();
+        let are_taken = definition::is_lenient(live) && operators <= 1;
         risks.into_iter().partition(|risk| are_taken && risk.may_be_taken)
     }
 }

@@ -204,6 +204,12 @@ impl<'a> Explanation<'a> {
         self.lines.push(match &variable.what {
             What::Api(api) => format!("Only one operator can provide {api}, and these do: {names}."),
             What::Package(package) => format!("Only one operator of package {package} can be: {names}."),
+            What::Name(name, packages) => {
+                let packages = packages.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                format!(
+                    "Only one ClusterServiceVersion {name} can be, and packages {packages} each have one of that name."
+                )
+            }
             _ => format!("Only one of these can be: {names}."),
         });
     }

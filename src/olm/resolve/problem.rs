@@ -5,6 +5,7 @@ use super::candidates::{Candidate, bundle_identifier, meeting, offered, preferen
 use super::constraint::{Api, Constraint as Requirement};
 use super::operator::Operator;
 use super::world::{Catalog, Subscription, World};
+use crate::olm::names::MAX_NAME;
 use crate::olm::solve::{Constraint, Limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) enum What {
     Api(Api),
     /// A package of which there can be one operator.
     Package(String),
+    /// A ClusterServiceVersion, of which there can be one by its name, and the packages that have one.
+    Name(String, BTreeSet<String>),
 }
 
 /// Catalog, package, channel and name.
@@ -168,6 +171,13 @@ impl Builder<'_> {
                 format!("bundle {identifier} cannot be installed: {cause}"),
             );
         }
+        if operator.name.len() > MAX_NAME {
+            let text = format!(
+                "bundle {identifier} cannot be installed: its name has {} characters, and names of objects have at most {MAX_NAME}",
+                operator.name.len()
+            );
+            self.constrain(variable, Constraint::Prohibited, text);
+        }
         self.candidates.insert(key, variable);
         self.new.push_back(variable);
         variable
@@ -283,6 +293,34 @@ impl Builder<'_> {
             let text = format!("{} originate from package {package}", self.listed(&operators, "and"));
             let unique = format!("there can be only one operator from package {package}");
             self.at_most_one(package.clone(), What::Package(package), (operators, text), unique);
+        }
+        self.add_unique_names();
+    }
+
+    /// There can be one ClusterServiceVersion of a name, whichever package it is of.
+    fn add_unique_names(&mut self) {
+        let mut names: BTreeMap<&str, (BTreeSet<&str>, Vec<usize>)> = BTreeMap::new();
+        for (at, variable) in self.problem.variables.iter().enumerate() {
+            let (name, package) = match &variable.what {
+                What::Candidate(Candidate { package, entry, .. }) => (&entry.operator.name, &package.name),
+                What::Installed(operator) if !operator.package.is_empty() => (&operator.name, &operator.package),
+                _ => continue,
+            };
+            let (packages, variables) = names.entry(name.as_str()).or_default();
+            packages.insert(package);
+            variables.push(at);
+        }
+        let several = names.into_iter().filter(|(_, (packages, _))| packages.len() > 1);
+        let several: Vec<(String, BTreeSet<String>, Vec<usize>)> = several
+            .map(|(name, (packages, all))| {
+                (name.to_owned(), packages.into_iter().map(ToOwned::to_owned).collect(), all)
+            })
+            .collect();
+        for (name, packages, all) in several {
+            let listed = packages.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let text = format!("packages {listed} each have a bundle {name}");
+            let unique = format!("there can be only one clusterserviceversion {name}");
+            self.at_most_one(name.clone(), What::Name(name, packages), (all, text), unique);
         }
     }
 

@@ -118,6 +118,7 @@ impl<'a> Facts<'a> {
             by_hand: Some(plan.resource_version.clone()),
             owners: Vec::new(),
             account: self.groups.first().and_then(|group| group.account.clone()),
+            existing: BTreeSet::new(),
             bundles,
         }
     }

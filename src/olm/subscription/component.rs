@@ -119,6 +119,7 @@ impl Facts<'_> {
             by_hand: None,
             owners: component.subscriptions.clone(),
             account: self.groups.first().and_then(|group| group.account.clone()),
+            existing: bundles.iter().map(|(new, _)| &new.name).filter(|it| self.csv(it).is_some()).cloned().collect(),
             bundles,
         }
     }

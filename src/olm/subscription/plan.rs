@@ -162,6 +162,8 @@ pub(crate) struct NewPlan {
     pub by_hand: Option<String>,
     pub owners: Vec<Arc<Subscription>>,
     pub account: Option<ObjectReference>,
+    /// ClusterServiceVersions of it that somebody has made already, and that the plan makes those of the Subscriptions.
+    pub existing: BTreeSet<String>,
     pub bundles: Vec<(New, Arc<Bundle>)>,
 }
 

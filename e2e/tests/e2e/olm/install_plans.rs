@@ -5,6 +5,7 @@ mod components;
 mod definitions;
 mod disturbed;
 mod large;
+mod refusals;
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Subscriptions: what is planned for them, and what they say.
 
+mod hostile;
+
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use cvo::testing::api::olm::subscription::{State, Subscription};
@@ -192,8 +194,43 @@ fn names(rounds: &Value) -> Vec<Vec<String>> {
     rounds["rounds"].as_array().unwrap().iter().map(of).collect()
 }
 
+impl World {
+    /// An operator without its Subscription stays as it is, whatever the catalog offers. Once it is deleted too, the definition of its
+    /// kind is left.
+    async fn without_its_subscription(&self) {
+        self.kubectl("delete subscription widgets -n shop").await;
+        let [gears, _, _, widgets] = versions();
+        let next = |before: Version, name| Version { name, replaces: before.name, ..before };
+        let alone = Version::new("alone.v1");
+        let of_gears = [gears.clone(), next(gears, "gears.v2")];
+        let offered = [&of_gears[..], &[widgets.clone(), next(widgets, "widgets.v4"), alone.clone()]].concat();
+        self.offer(&offered).await;
+        let poll = json!({"spec": {"updateStrategy": {"registryPoll": {"interval": "1s"}}}});
+        let patch = kube::api::Patch::Merge(poll);
+        self.sources("shop").patch("main", &Default::default(), &patch).await.unwrap();
+        let seen = |it: &Subscription| it.status.as_ref().is_some_and(|it| it.installed_csv == "gears.v2");
+        self.subscription("another operator to be updated", "gears-stable-main-shop", seen).await;
+        self.csv("gears.v2", &Phase::Succeeded).await;
+        self.csv("widgets.v3", &Phase::Succeeded).await;
+        assert_eq!(self.kubectl("get csv -n shop -o name --ignore-not-found widgets.v4").await, "");
+        self.kubectl("delete csv widgets.v3 -n shop --wait=false").await;
+        self.csv_gone("widgets.v3").await;
+        let left = self.kubectl("get crd -o name widgets.widgets.example.com").await;
+        assert!(left.contains("widgets.widgets.example.com"), "{left}");
+        self.csv("gears.v2", &Phase::Succeeded).await;
+        // One that somebody has made before there was a Subscription becomes that of the Subscription.
+        let mut made = alone.csv();
+        made["metadata"]["namespace"] = json!("shop");
+        self.apply(&made).await;
+        self.subscribe("alone", &json!({})).await;
+        let installed = |it: &Subscription| it.status.as_ref().is_some_and(|it| it.installed_csv == alone.name);
+        self.subscription("it to be known", "alone", installed).await;
+        self.csv(alone.name, &Phase::Succeeded).await;
+    }
+}
+
 /// What was foretold is what happens: the version that was asked for with what it depends on, then each that follows it. An operator
-/// that is deleted comes back.
+/// that is deleted comes back, unless its Subscription is deleted too.
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_is_installed_and_follows_its_channel() {
     let world = with_rights().await;
@@ -226,6 +263,7 @@ async fn operator_is_installed_and_follows_its_channel() {
         })
         .await;
     world.csv("widgets.v3", &Phase::Succeeded).await;
+    world.without_its_subscription().await;
     let requests = audit::requests(&world.cluster.audit_log(), olm::USER).unwrap();
     let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
     assert!(forbidden.is_empty(), "{forbidden:?}");

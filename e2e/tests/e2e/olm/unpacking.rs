@@ -40,7 +40,7 @@ impl World {
 
 impl World {
     /// An event of the namespace of this reason, about an object of this kind.
-    async fn event(&self, reason: &str, kind: &str) -> Event {
+    pub(super) async fn event(&self, reason: &str, kind: &str) -> Event {
         let events: Api<Event> = Api::namespaced(self.client.clone(), "shop");
         let wait = self.cluster.until(format!("an event {reason}"), &[PROCESS]).within(LIMIT);
         let is_it =

@@ -71,6 +71,13 @@ fn nesting_is_bounded() {
     assert_eq!(decoded(text.as_bytes()), ["1: nested deeper than 120 levels"]);
     let text = format!("schema: x\na: {}{}", "[".repeat(200), "]".repeat(200));
     assert_eq!(decoded(text.as_bytes()), ["1: line 2: nested deeper than 120 levels"]);
+    // A bundle with constraints in constraints, and the package beside it.
+    let (open, close) = ("{\"any\":{\"constraints\":[".repeat(1_000), "]}}".repeat(1_000));
+    let constraint = format!("{{\"type\":\"olm.constraint\",\"value\":{open}{{}}{close}}}");
+    let text = format!(
+        "{{\"schema\":\"olm.package\",\"name\":\"a\"}}\n{{\"schema\":\"olm.bundle\",\"properties\":[{constraint}]}}"
+    );
+    assert_eq!(decoded(text.as_bytes()), ["olm.package a", "2: nested deeper than 120 levels"]);
 }
 
 #[test]

@@ -183,6 +183,14 @@ fn version_is_replaced_by_the_one_that_names_it() {
     assert_eq!(two.step("a", 10), replaced);
     let two = chain(&[("Deleting", "Replaced"), ("Succeeded", "InstallSucceeded")]);
     assert!(two.decide("a", 10).delete);
+    // Neither of two that replace each other goes on, which is told with the way out.
+    let mut circle = chain(&[("Succeeded", "InstallSucceeded"), ("Succeeded", "InstallSucceeded")]);
+    circle.csv_mut("a")["spec"]["replaces"] = json!("b");
+    for (name, other) in [("a", "b"), ("b", "a")] {
+        let told = format!("Replacing/BeingReplaced: being replaced by csv: {other}, which it replaces itself: ");
+        let step = circle.step(name, 10);
+        assert!(step.starts_with(&told) && step.contains("delete one of them"), "{step}");
+    }
     // Naming itself means nothing.
     let mut own = one("Succeeded", "InstallSucceeded").deployed("a", ready());
     own.csv_mut("a")["spec"]["replaces"] = json!("a");

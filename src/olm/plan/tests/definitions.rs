@@ -1,6 +1,10 @@
-use super::super::definition::{is_converted, is_lenient, risks, stricter, too_restrictive, with_live_conversion};
+use super::super::definition::{
+    Risk, is_converted, is_lenient, risks, stricter, too_restrictive, with_live_conversion,
+};
 use super::super::step::Csv;
+use super::super::together::Together;
 use super::*;
+use std::sync::Arc;
 
 fn version(name: &str, served: bool, schema: &Value) -> Value {
     json!({"name": name, "served": served, "storage": false, "schema": {"openAPIV3Schema": schema}})
@@ -84,6 +88,43 @@ fn administrator_may_take_a_risk() {
     assert!(!is_lenient(&live));
     live["metadata"]["annotations"] = json!({"olm.operatorframework.io/crd-safety": "warn"});
     assert!(is_lenient(&live));
+    live["metadata"]["annotations"] = json!({"olm.operatorframework.io/crd-safety": "none"});
+    assert!(!is_lenient(&live));
+}
+
+/// The one whose objects are at stake is the operator that owns the definition, so that it has to be one.
+#[test]
+fn risk_is_taken_for_the_definition_of_a_single_operator_only() {
+    let lenient = |mut live: Value| {
+        live["metadata"]["annotations"] = json!({"olm.operatorframework.io/crd-safety": "warn"});
+        live
+    };
+    let owner = |namespace: &str, is_deleted: bool| {
+        let owned = [if namespace == "elsewhere" { "bs.example.com" } else { "as.example.com" }.to_owned()].into();
+        Arc::new(Csv { namespace: namespace.to_owned(), name: "a.v1".to_owned(), owned, is_deleted, ..Csv::default() })
+    };
+    let risk = |text: &str, may_be_taken: bool| Risk { text: text.to_owned(), may_be_taken };
+    let (live, strict) = (lenient(plain(&[("v1", true)])), plain(&[("v1", true)]));
+    let [shop, mall, going, elsewhere] =
+        [owner("shop", false), owner("mall", false), owner("mall", true), owner("elsewhere", false)];
+    let next = Arc::new(Csv { name: "a.v2".to_owned(), replaces: "a.v1".to_owned(), ..(*shop).clone() });
+    for (live, known, taken) in [
+        (&live, vec![], vec!["schema"]),
+        (&live, vec![shop.clone()], vec!["schema"]),
+        (&live, vec![shop.clone(), going, elsewhere], vec!["schema"]),
+        (&live, vec![shop.clone(), mall.clone()], vec![]),
+        (&live, vec![shop.clone(), next.clone()], vec!["schema"]),
+        (&live, vec![shop.clone(), next, mall], vec![]),
+        (&strict, vec![shop], vec![]),
+    ] {
+        let together = Together { known, ..Together::default() };
+        let (found, refused) =
+            together.judged("as.example.com", live, vec![risk("schema", true), risk("stored", false)]);
+        let texts = |all: &[Risk]| all.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+        assert_eq!(texts(&found), taken);
+        assert_eq!(refused.len(), 2 - taken.len());
+        assert!(texts(&refused).contains(&"stored".to_owned()), "never for stored versions");
+    }
 }
 
 #[test]

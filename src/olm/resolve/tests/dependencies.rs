@@ -57,6 +57,21 @@ fn update_that_drops_an_api_which_others_need_is_not_offered() {
     installs(&world(&bundles, &[bundles[0].clone(), bundles[2].clone()], &subscriptions), &[]);
 }
 
+/// Nothing but the update itself says that both cannot be: the one that is installed names no package and provides no API.
+#[test]
+fn update_does_not_stand_beside_the_version_that_it_replaces() {
+    let nameless =
+        Arc::new(Operator::new("a.v1", vec![("olm.label".to_owned(), json!({"label": "old"}))], &versions()));
+    let needs_old = bundle("b.v1").with("olm.label.required", json!({"label": "old"}));
+    let bundles = [bundle("a.v2").replaces("a.v1"), needs_old];
+    let beside = |subscriptions: &[Subscription]| World {
+        installed: vec![nameless.clone()],
+        ..world(&bundles, &[], subscriptions)
+    };
+    installs(&beside(&[following("a", "a.v1")]), &["a.v2"]);
+    installs(&beside(&[following("a", "a.v1"), subscription("b")]), &["b.v1"]);
+}
+
 #[test]
 fn own_catalog_comes_before_a_higher_priority() {
     let catalogs = vec![

@@ -109,3 +109,35 @@ fn operator_that_failed_holds_its_update() {
     fails(&world(&bundles, &installed, &[following("a", "a.v2")]), &texts);
     installs(&world(&bundles, &installed[1..], &[following("a", "a.v2")]), &["a.v3"]);
 }
+
+/// In a namespace there is one ClusterServiceVersion of a name.
+#[test]
+fn two_packages_cannot_both_install_a_bundle_of_one_name() {
+    let of = |package: &str| Bundle { package: package.to_owned(), ..bundle("a.v1") };
+    let x = Subscription { catalog: ("ns".to_owned(), "other".to_owned()), ..subscription("x") };
+    let catalogs = vec![catalog("main", 0, &[of("a")]), catalog("other", 0, &[of("x")])];
+    let subscriptions = vec![subscription("a"), x];
+    let world = World { catalogs, subscriptions, ..world(&[], &[], &[]) };
+    fails(
+        &world,
+        &["packages a, x each have a bundle a.v1", "subscription sub-a requires", "subscription sub-x requires"],
+    );
+    let text = explained(&world);
+    let told = "Only one ClusterServiceVersion a.v1 can be, and packages a, x each have one of that name.";
+    assert!(text.contains(told) && text.contains("- change or delete Subscription sub-x"), "{text}");
+    let alone = World { subscriptions: world.subscriptions[..1].to_vec(), ..world };
+    installs(&alone, &["a.v1"]);
+    let installed = World { installed: vec![of("x").installed()], ..alone };
+    fails(&installed, &["packages a, x each have a bundle a.v1", "clusterserviceversion a.v1 exists"]);
+}
+
+#[test]
+fn name_that_no_object_can_have_is_refused() {
+    let of = |length: usize| Bundle { package: "a".to_owned(), ..bundle(&format!("{}.v1", "a".repeat(length - 3))) };
+    for length in [253, 254, 100_000] {
+        let found = answer(&world(&[of(length)], &[], &[subscription("a")]));
+        let told = format!("its name has {length} characters, and names of objects have at most 253");
+        assert_eq!(found.is_ok(), length == 253, "{length}");
+        assert!(found.map_or_else(|text| text.contains(&told), |it| it.len() == 1), "{length}");
+    }
+}

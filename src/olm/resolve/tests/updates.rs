@@ -74,6 +74,16 @@ fn starting_version_is_installed_and_no_other() {
 }
 
 #[test]
+fn first_version_keeps_what_its_catalog_says_that_it_replaces() {
+    let bundles = [bundle("a.v1"), bundle("a.v2").replaces("a.v1"), bundle("a.v3").replaces("a.v2")];
+    let world = world(&bundles, &[], &[subscription("a")]);
+    installs(&world, &["a.v3"]);
+    let resolution = resolve(&world, &Limits::default());
+    let Verdict::Install(candidates) = &resolution.parts[0].verdict else { panic!("{resolution:?}") };
+    assert_eq!(candidates[0].entry.replaces.as_deref(), Some("a.v2"));
+}
+
+#[test]
 fn starting_version_does_not_count_once_something_is_installed() {
     let bundles = [bundle("a.v1"), bundle("a.v2").replaces("a.v1"), bundle("a.v3").replaces("a.v2")];
     let starting = Subscription { starting_csv: "a.v1".to_owned(), ..following("a", "a.v2") };

@@ -73,6 +73,21 @@ fn version_that_was_deleted_comes_back() {
     assert_eq!(going.planned(), None, "it has to be gone first");
 }
 
+/// One that says of which package it is holds a Subscription that does not know it. One that says nothing becomes its own.
+#[test]
+fn version_that_somebody_has_made_becomes_that_of_the_subscription() {
+    let case = |made: Csv| Case::of(&["a"]).with_csv(made);
+    let told = case(csv("a.v2", Phase::Succeeded)).said(condition::RESOLUTION_FAILED).unwrap().1;
+    assert!(told.contains("clusterserviceversion a.v2 exists and is not referenced by a subscription"), "{told}");
+    let made = Csv { properties: None, ..csv("a.v2", Phase::Succeeded) };
+    let new = case(made.clone()).decide().create.remove(0);
+    let existing: Vec<&str> = new.existing.iter().map(String::as_str).collect();
+    assert_eq!((new.csvs().collect::<Vec<_>>(), existing), (vec!["a.v2"], vec!["a.v2"]));
+    let taken = case(made).with_plan(complete("a.v2"));
+    assert_eq!((taken.planned(), taken.status().installed_csv.as_str()), (None, "a.v2"));
+    assert!(Case::of(&["a"]).decide().create.remove(0).existing.is_empty());
+}
+
 #[test]
 fn newer_answer_takes_the_place_of_a_plan_that_nobody_has_approved() {
     let superseded =
@@ -85,6 +100,10 @@ fn newer_answer_takes_the_place_of_a_plan_that_nobody_has_approved() {
     );
     let waits = Case { unpacked: Unpacked::Pending(String::new()), ..open };
     assert_eq!(superseded(&waits), [""; 0], "the new one cannot be made yet");
+    // Somebody has approved it, and nobody has begun yet.
+    let approved = Plan { approved: true, ..plan(1, "a.v1", InstallPlanPhase::RequiresApproval) };
+    let approved = Case::of(&["a"]).with_plan(approved);
+    assert_eq!((superseded(&approved), approved.planned()), (vec![], None));
     let running = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::Installing));
     assert_eq!((superseded(&running), running.planned()), (vec![], None));
     let failed = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::Failed));
@@ -135,6 +154,22 @@ fn bundle_that_only_others_depend_on_gets_a_subscription() {
     assert_eq!(kinds.iter().filter(|(kind, _)| *kind == "Subscription").count(), 1);
     let lookups: Vec<&str> = status.bundle_lookups.iter().map(|it| it.identifier.as_str()).collect();
     assert_eq!(lookups, ["b.v1", "c.v1"]);
+}
+
+/// With it the manifests of a bundle are found again, and whoever reads the plan sees where they come from.
+#[test]
+fn plan_says_of_each_bundle_where_it_comes_from() {
+    let case = Case::of(&["a"]).with_plan(complete("a.v1")).with_csv(csv("a.v1", Phase::Succeeded));
+    let (_, status) = case.decide().create.remove(0).object(&BTreeMap::new()).unwrap();
+    assert_eq!(status.catalog_sources, ["main"]);
+    let [lookup] = &status.bundle_lookups[..] else { panic!("{status:?}") };
+    assert_eq!((lookup.identifier.as_str(), lookup.replaces.as_str()), ("a.v2", "a.v1"));
+    assert_eq!(lookup.path, format!("quay.io/test/a@sha256:{}", "2".repeat(64)));
+    let catalog = &lookup.catalog_source_ref;
+    assert_eq!((catalog.namespace.as_deref(), catalog.name.as_deref()), (Some("ns"), Some("main")));
+    let properties: Value = serde_json::from_str(&lookup.properties).unwrap();
+    let package = json!({"type": "olm.package", "value": {"packageName": "a", "version": "2.0.0"}});
+    assert_eq!(properties, json!({"properties": [package]}));
 }
 
 #[test]

@@ -62,6 +62,9 @@ fn plan_is_named_in_both_shapes_with_its_generation_and_phase() {
     let failed = Plan { failure, ..plan(1, "a.v1", InstallPlanPhase::Failed) };
     let said = Case::of(&["a"]).with_plan(failed).said(condition::INSTALL_PLAN_FAILED);
     assert_eq!(said, Some(("InstallComponentFailed".to_owned(), "no".to_owned())));
+    let without_cause = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::Failed));
+    let said = without_cause.said(condition::INSTALL_PLAN_FAILED);
+    assert_eq!(said, Some((reason::INSTALL_PLAN_FAILED.to_owned(), String::new())));
     let complete = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::Complete));
     assert_eq!(complete.said(condition::INSTALL_PLAN_PENDING), None);
     assert_eq!(complete.said(condition::INSTALL_PLAN_FAILED), None);
@@ -214,6 +217,19 @@ fn annotation_that_is_no_json_is_named_with_its_object() {
         "{message}"
     );
     assert!(message.contains("correct it"), "{message}");
+}
+
+#[test]
+fn constraints_that_are_nested_too_deeply_are_named_with_their_object() {
+    let (open, close) = ("{\"all\":{\"constraints\":[".repeat(1_000), "]}}".repeat(1_000));
+    let constraint = format!("{{\"type\":\"olm.constraint\",\"value\":{open}{{}}{close}}}");
+    let properties = Some(format!("{{\"properties\":[{constraint}]}}"));
+    let case = Case::of(&["a"]).with_csv(Csv { properties, ..csv("x.v1", Phase::Succeeded) });
+    let (reason, message) = case.said(condition::RESOLUTION_FAILED).unwrap();
+    assert_eq!(reason, reason::ERROR_PREVENTED_RESOLUTION);
+    for part in ["clusterserviceversion ns/x.v1: its annotation operatorframework.io/properties", "recursion limit"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
 }
 
 #[test]

@@ -1,28 +1,28 @@
 //! One attempt to carry out the steps of a plan that are left. What has been done by an earlier attempt is found as done.
 
 mod look;
+mod problem;
+mod write;
 
 use super::contents::Contents;
-use super::live::{Live, csv_kind};
+use super::live::Live;
 use super::{Key, write_status};
-use crate::cluster::{ApiError, Kind, Kinds, Objects, Warnings};
-use crate::error::{listed, shortened};
-use crate::merge::Outcome as Merged;
+use crate::cluster::{ApiError, Kinds, Objects};
 use crate::olm::api::API_VERSION;
 use crate::olm::api::install_plan::{InstallPlan, StepStatus};
 use crate::olm::bundle::CSV;
 use crate::olm::plan::reference;
-use crate::olm::plan::step::{self, Action, Item};
+use crate::olm::plan::step::{self, Item};
 use crate::olm::plan::together::Together;
-use crate::olm::plan::{Outcome, Trouble, after, is_final, is_waiting};
+use crate::olm::plan::{Outcome, after, is_final, is_waiting};
 use crate::olm::work::catalogs::Figures;
 use crate::process::events::{Events, Notice};
 use futures::StreamExt;
 use futures::stream;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
-use look::{Found, wanted};
-use serde_json::Value;
+use look::Found;
+use problem::{Problem, together};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,12 +33,6 @@ const AT_ONCE: usize = 8;
 const SERVED: Duration = Duration::from_secs(2);
 /// Until the next attempt after one that has failed.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Attempts to read, merge and write one object.
-const WRITES: usize = 4;
-/// Bytes of what is said of all steps together, and of one.
-const MESSAGE: usize = 32 << 10;
-const ONE: usize = 8 << 10;
-
 /// When plans are tried again.
 #[derive(Debug, Default)]
 pub(super) struct Retries(Mutex<BTreeMap<Key, Instant>>);
@@ -63,47 +57,6 @@ impl Retries {
         all.retain(|_, at| *at + AGAIN > now);
         all.values().filter(|at| **at > now).min().copied()
     }
-}
-
-/// What is wrong with a step.
-#[derive(Clone, Debug)]
-pub(super) struct Problem {
-    text: String,
-    is_forbidden: bool,
-}
-
-impl Problem {
-    pub(super) fn new(text: String) -> Problem {
-        Problem { text, is_forbidden: false }
-    }
-
-    pub(super) fn of_api(error: &ApiError) -> Problem {
-        Problem { text: error.whole(), is_forbidden: error.is_forbidden() }
-    }
-
-    pub(super) fn unknown_kind(item: &Item) -> Problem {
-        let (version, kind) = (&item.api_version, &item.kind);
-        Problem::new(format!(
-            "GroupVersionKind {version}, Kind={kind} not found on the cluster; the API may have been removed from this version of \
-             Kubernetes, or what defines it is to be installed first"
-        ))
-    }
-
-    fn of(mut self, kind: &str, name: &str) -> Problem {
-        self.text = format!("{kind} {name}: {}", shortened(&self.text, ONE));
-        self
-    }
-}
-
-fn together(problems: &[Problem]) -> Option<Trouble> {
-    let texts: Vec<&str> = problems.iter().map(|it| it.text.as_str()).collect();
-    let rest = |count: usize| format!("and {count} more");
-    let text = match texts.as_slice() {
-        [] => return None,
-        [one] => (*one).to_owned(),
-        all => format!("{} steps cannot be carried out: {}", all.len(), listed(all, "; ", MESSAGE, rest)),
-    };
-    Some(Trouble { text, is_forbidden: problems.iter().all(|it| it.is_forbidden) })
 }
 
 pub(super) struct Attempt {
@@ -246,84 +199,6 @@ impl Attempt {
         Vec::new()
     }
 
-    /// Brings one object about. Returns what its step becomes, and the uid of the object.
-    async fn perform(
-        &self,
-        found: Found,
-        together: &Together,
-        owners: &BTreeMap<String, String>,
-    ) -> Result<(StepStatus, String), Problem> {
-        let Found { item, kind, mut live } = found;
-        let api = |error: ApiError| Problem::of_api(&error);
-        let known = match kind {
-            Some(kind) => Some(kind),
-            None => self.kind(&item).await.map_err(api)?,
-        };
-        let Some(kind) = known else {
-            return if item.optional {
-                Ok((StepStatus::NotCreated, String::new()))
-            } else {
-                Err(Problem::unknown_kind(&item))
-            };
-        };
-        let owner = self.owner(&item, owners).await?;
-        let (namespace, _) = self.id();
-        let warnings = Warnings::default();
-        let objects = self.objects.telling(&warnings);
-        let mut last = None;
-        for _ in 0..WRITES {
-            let desired = wanted(self, together, (&item, &kind), owner.as_deref(), live.as_ref());
-            match write(&objects, &kind, namespace, &item, live.as_ref(), &desired).await? {
-                Ok((status, object)) => {
-                    self.warn(&item, &warnings);
-                    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-                    return Ok((self.status(&item, status), uid.to_owned()));
-                }
-                Err(error)
-                    if error.is_already_exists() || error.is_conflict() || error.is_not_found() && live.is_some() =>
-                {
-                    last = Some(error);
-                    live = self.objects.get(&kind, namespace, &item.name).await.map_err(api)?;
-                }
-                Err(error) => {
-                    if error.is_not_found() {
-                        self.kinds.forget(&kind);
-                    }
-                    return Err(Problem::of_api(&error));
-                }
-            }
-        }
-        Err(last.as_ref().map_or_else(|| Problem::new("it keeps changing".to_owned()), Problem::of_api))
-    }
-
-    /// A definition that is not served yet is waited for, also one that was created before.
-    fn status(&self, item: &Item, status: StepStatus) -> StepStatus {
-        let waits =
-            item.action == Action::Define && (status == StepStatus::Created || !self.live.served(&item.name).is_served);
-        if waits { StepStatus::WaitingForApi } else { status }
-    }
-
-    /// uid of the ClusterServiceVersion of a step.
-    async fn owner(&self, item: &Item, owners: &BTreeMap<String, String>) -> Result<Option<String>, Problem> {
-        if item.resolving.is_empty() || item.stage() < 2 {
-            return Ok(None);
-        }
-        if let Some(uid) = owners.get(&item.resolving) {
-            return Ok(Some(uid.clone()));
-        }
-        let (namespace, _) = self.id();
-        let csv = self.objects.get(&csv_kind(), namespace, &item.resolving).await;
-        let csv = csv.map_err(|error| Problem::of_api(&error))?;
-        let uid = csv.as_ref().and_then(|csv| csv.pointer("/metadata/uid")?.as_str());
-        let missing = || {
-            let csv = &item.resolving;
-            Problem::new(format!(
-                "its ClusterServiceVersion {csv} does not exist; whoever deleted it has to create it again"
-            ))
-        };
-        uid.map(|uid| Some(uid.to_owned())).ok_or_else(missing)
-    }
-
     /// Until definitions are served, or for so long.
     async fn wait(&self, waiting: &[(usize, String)], outcome: &mut Outcome, limit: Duration) -> Vec<Problem> {
         let mut changed = self.live.definitions.subscribe();
@@ -348,15 +223,6 @@ impl Attempt {
         }
     }
 
-    fn warn(&self, item: &Item, warnings: &Warnings) {
-        let texts = std::mem::take(&mut *warnings.lock().unwrap_or_else(PoisonError::into_inner));
-        for text in texts {
-            self.figures.count_plan_warning();
-            let note = format!("{} {}: {text}", item.kind, item.name);
-            self.tell(Notice::new(true, "AppliedWithWarnings", &note), item.place);
-        }
-    }
-
     /// About a step.
     pub(super) fn tell(&self, notice: Notice, place: usize) {
         let metadata = &self.plan.metadata;
@@ -371,34 +237,4 @@ impl Attempt {
         };
         self.events.publish_about(notice, regarding);
     }
-}
-
-/// One write; none if the object is as wanted. The inner error is one that another look at the object may help with.
-async fn write(
-    objects: &Objects,
-    kind: &Kind,
-    namespace: &str,
-    item: &Item,
-    live: Option<&Value>,
-    desired: &Value,
-) -> Result<Result<(StepStatus, Value), ApiError>, Problem> {
-    let Some(live) = live else {
-        let created = objects.create(kind, namespace, desired).await;
-        return Ok(created.map(|object| (StepStatus::Created, object)));
-    };
-    let merged = step::merged(item, live, desired).map_err(|error| Problem::new(error.to_string()))?;
-    Ok(match merged {
-        Merged::Same => Ok((StepStatus::Present, live.clone())),
-        Merged::Changed { object, .. } => {
-            let written = objects.replace(kind, namespace, &item.name, &object).await;
-            written.map(|object| (StepStatus::Present, object))
-        }
-        Merged::Replace { object, .. } => {
-            let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-            match objects.delete(kind, namespace, &item.name, uid).await {
-                Ok(_) => objects.create(kind, namespace, &object).await.map(|object| (StepStatus::Present, object)),
-                Err(error) => Err(error),
-            }
-        }
-    })
 }

@@ -87,11 +87,11 @@ pub(super) async fn create(objects: Objects, live: Live, new: Vec<NewPlan>) -> R
     outcome
 }
 
-/// Creates the plan, and then writes its steps. If one of its ClusterServiceVersions exists, the watch has not told of it yet, and there
-/// is nothing to do.
+/// Creates the plan, and then writes its steps. If one of its ClusterServiceVersions exists that nobody knew of, the watch has not told of
+/// it yet, and there is nothing to do.
 async fn create_one(objects: &Objects, live: &Live, new: NewPlan) -> Result<(), ApiError> {
     let namespace = new.namespace.as_str();
-    for name in new.csvs().filter(|_| new.by_hand.is_none()) {
+    for name in new.csvs().filter(|name| new.by_hand.is_none() && !new.existing.contains(*name)) {
         if let Some(known) = objects.get(&csv_kind(), namespace, name).await? {
             live.csvs.on_answer(known);
             return Ok(());
@@ -170,4 +170,53 @@ pub(super) async fn refuse(
 pub(super) async fn give_up(objects: Objects, namespace: String, plan: Arc<Plan>) -> Result<(), ApiError> {
     tracing::info!(namespace, plan = plan.name, "an InstallPlan that nobody has approved is superseded");
     objects.delete_version(&plan_kind(), &namespace, &plan.name, (&plan.uid, &plan.resource_version)).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use std::sync::Mutex;
+
+    /// An API server that answers everything so, and the bodies of the requests.
+    fn server(status: u16, answer: Value) -> (Objects, Arc<Mutex<Vec<Value>>>) {
+        let (service, mut requests) = tower_test::mock::pair::<http::Request<Body>, http::Response<Body>>();
+        let asked: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let log = asked.clone();
+        tokio::spawn(async move {
+            while let Some((request, respond)) = requests.next_request().await {
+                let line = format!("{} {}", request.method(), request.uri().path());
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                log.lock().unwrap().push(json!([line, body["preconditions"]]));
+                let mut response = http::Response::new(Body::from(answer.to_string().into_bytes()));
+                *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
+                respond.send_response(response);
+            }
+        });
+        (Objects::new(kube::Client::new(service, "default"), "test", Arc::new(|| true)), asked)
+    }
+
+    /// Whoever approves it in the meantime wins.
+    #[tokio::test]
+    async fn plan_is_given_up_only_as_it_was_seen() {
+        let plan = Plan {
+            name: "install-a".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            ..Plan::default()
+        };
+        let path = "DELETE /apis/operators.coreos.com/v1alpha1/namespaces/shop/installplans/install-a";
+        let expected = [json!([path, {"uid": "u", "resourceVersion": "7"}])];
+        let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409,
+            "message": "the ResourceVersion in the precondition (7) does not match (8)"});
+        for (code, answer, is_ok) in
+            [(200, json!({"kind": "Status", "status": "Success"}), true), (409, conflict, false)]
+        {
+            let (objects, asked) = server(code, answer);
+            let outcome = give_up(objects, "shop".to_owned(), Arc::new(plan.clone())).await;
+            assert_eq!(asked.lock().unwrap().as_slice(), expected, "{code}");
+            assert_eq!(outcome.as_ref().err().is_some_and(ApiError::is_conflict), !is_ok, "{outcome:?}");
+        }
+    }
 }

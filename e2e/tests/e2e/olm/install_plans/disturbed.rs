@@ -2,6 +2,8 @@
 
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use e2e::faults::proxy::Proxy;
+use e2e::olm::{self, Start};
+use e2e::services::monitoring::PROMETHEUS;
 use serde_json::{Value, json};
 
 use super::super::{PROCESS, World};
@@ -60,12 +62,21 @@ async fn plan_that_cannot_be_carried_out_ends_with_its_reason() {
     world.cluster.down().await.unwrap();
 }
 
-/// What the API server warns of is told in an event that names the step.
+/// What the API server warns of is told in an event that names the step, and counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn warnings_of_the_api_server_are_told() {
     let world = World::up().await;
     world.group("one").await;
-    world.start_plans();
+    let metrics = format!("127.0.0.1:{}", world.cluster.port("metrics"));
+    let start = Start {
+        name: PROCESS,
+        groups: &["system:masters"],
+        address: "127.0.0.1",
+        catalog_ports: &world.catalog_ports,
+        pod_ip: "192.0.2.7",
+        metrics: &metrics,
+    };
+    world.spawn_plans(olm::started(&world.cluster, start).unwrap());
     let mut steps = operator("v1", "", &any_size());
     steps[7]["nonsense"] = json!(true);
     world.plan("install-a", 1, true, &steps).await;
@@ -83,6 +94,12 @@ async fn warnings_of_the_api_server_are_told() {
     assert_eq!(event["involvedObject"]["fieldPath"], "status.plan[7]");
     let note = event["message"].as_str().unwrap();
     assert_eq!(note, "ConfigMap widgets: unknown field \"nonsense\"");
+    let leaf = world.cluster.client_certificate(PROMETHEUS).unwrap();
+    let identity = reqwest::Identity::from_pem(leaf.identity().as_bytes()).unwrap();
+    let client = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).identity(identity);
+    let answer = client.build().unwrap().get(format!("https://{metrics}/metrics")).send().await.unwrap();
+    let text = answer.error_for_status().unwrap().text().await.unwrap();
+    assert!(text.lines().any(|line| line == "installplan_warnings_total 1"), "{text}");
     world.cluster.down().await.unwrap();
 }
 

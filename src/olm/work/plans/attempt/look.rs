@@ -1,6 +1,7 @@
 //! What a step would write, found without writing: the live object, and what the server says of the change.
 
-use super::{Attempt, Problem};
+use super::Attempt;
+use super::problem::Problem;
 use crate::cluster::{ApiError, Kind};
 use crate::merge::Outcome;
 use crate::olm::bundle::CSV;

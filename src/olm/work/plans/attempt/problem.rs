@@ -1,0 +1,51 @@
+//! What is wrong with the steps of a plan.
+
+use crate::cluster::ApiError;
+use crate::error::{listed, shortened};
+use crate::olm::plan::Trouble;
+use crate::olm::plan::step::Item;
+
+/// Bytes of what is said of all steps together, and of one.
+const MESSAGE: usize = 32 << 10;
+const ONE: usize = 8 << 10;
+
+/// What is wrong with a step.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    text: String,
+    is_forbidden: bool,
+}
+
+impl Problem {
+    pub(super) fn new(text: String) -> Problem {
+        Problem { text, is_forbidden: false }
+    }
+
+    pub(super) fn of_api(error: &ApiError) -> Problem {
+        Problem { text: error.whole(), is_forbidden: error.is_forbidden() }
+    }
+
+    pub(super) fn unknown_kind(item: &Item) -> Problem {
+        let (version, kind) = (&item.api_version, &item.kind);
+        Problem::new(format!(
+            "GroupVersionKind {version}, Kind={kind} not found on the cluster; the API may have been removed from this version of \
+             Kubernetes, or what defines it is to be installed first"
+        ))
+    }
+
+    pub(super) fn of(mut self, kind: &str, name: &str) -> Problem {
+        self.text = format!("{kind} {name}: {}", shortened(&self.text, ONE));
+        self
+    }
+}
+
+pub(super) fn together(problems: &[Problem]) -> Option<Trouble> {
+    let texts: Vec<&str> = problems.iter().map(|it| it.text.as_str()).collect();
+    let rest = |count: usize| format!("and {count} more");
+    let text = match texts.as_slice() {
+        [] => return None,
+        [one] => (*one).to_owned(),
+        all => format!("{} steps cannot be carried out: {}", all.len(), listed(all, "; ", MESSAGE, rest)),
+    };
+    Some(Trouble { text, is_forbidden: problems.iter().all(|it| it.is_forbidden) })
+}
