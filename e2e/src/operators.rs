@@ -22,6 +22,8 @@ pub struct Version {
     pub properties: usize,
     /// It may read configuration in all namespaces too.
     pub everywhere: bool,
+    /// The lowest version of Kubernetes; empty for any.
+    pub kubernetes: &'static str,
 }
 
 impl Version {
@@ -35,6 +37,7 @@ impl Version {
             padding: (0, &[]),
             properties: 0,
             everywhere: false,
+            kubernetes: "",
         }
     }
 
@@ -76,6 +79,7 @@ impl Version {
         let owned = json!({"owned": [{"name": name, "version": "v1", "kind": self.kind}]});
         let more = [
             ("replaces", json!(self.replaces), self.replaces.is_empty()),
+            ("minKubeVersion", json!(self.kubernetes), self.kubernetes.is_empty()),
             ("customresourcedefinitions", owned, self.kind.is_empty()),
         ];
         let more = more.into_iter().filter(|(_, _, is_empty)| !is_empty).map(|(key, value, _)| (key.to_owned(), value));
@@ -122,6 +126,11 @@ impl Version {
 
     /// The same with more files.
     pub async fn push_with(&self, registry: &str, more: &[(&str, &[u8])]) -> anyhow::Result<String> {
+        self.push_to(registry, &self.repository(), more).await
+    }
+
+    /// The same under this name, with a tag.
+    pub async fn push_to(&self, registry: &str, repository: &str, more: &[(&str, &[u8])]) -> anyhow::Result<String> {
         let csv = self.csv().to_string();
         let definition = (!self.kind.is_empty()).then(|| self.definition().to_string());
         let prefix = "operators.operatorframework.io.bundle.";
@@ -140,9 +149,8 @@ impl Version {
         files.extend(maps.iter().map(|(path, map)| (path.as_str(), map.as_bytes())));
         files.extend(more);
         let mediatype = format!("{prefix}mediatype.v1");
-        let repository = self.repository();
-        let digest = catalogs::push(registry, &repository, &files, &[(mediatype.as_str(), "registry+v1")]).await?;
-        let name = repository.rsplit_once(':').map_or(repository.as_str(), |(name, _)| name);
+        let digest = catalogs::push(registry, repository, &files, &[(mediatype.as_str(), "registry+v1")]).await?;
+        let name = repository.rsplit_once(':').map_or(repository, |(name, _)| name);
         Ok(format!("{registry}/{name}@{digest}"))
     }
 }

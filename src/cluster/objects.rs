@@ -5,7 +5,7 @@ use super::error::{ApiError, Cause, NotLeader};
 use super::kinds::Kind;
 use crate::object::metadata;
 use kube::Client;
-use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, ListParams, LogParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -183,6 +183,25 @@ impl Objects {
         let params = ListParams { label_selector, limit: Some(limit), continue_token: token, ..ListParams::default() };
         let request = kube::core::Request::new(kind.path(namespace)).list(&params);
         self.call(&attempt, request).await
+    }
+
+    /// The beginning of what a container of a pod has said, of at most so many bytes.
+    pub(crate) async fn log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        limit: usize,
+    ) -> Result<String, ApiError> {
+        let attempt = format!("read the log of Pod {namespace}/{pod}");
+        let limit_bytes = Some(i64::try_from(limit).unwrap_or(i64::MAX));
+        let params = LogParams { container: Some(container.to_owned()), limit_bytes, ..LogParams::default() };
+        let request = kube::core::Request::new(Kind::pod().path(namespace)).logs(pod, &params);
+        let request = request.map_err(|error| ApiError::of(&attempt, kube::Error::BuildRequest(error)))?;
+        match tokio::time::timeout(CALL_TIMEOUT, self.client.request_text(request)).await {
+            Ok(answer) => answer.map_err(|error| ApiError::of(&attempt, error)),
+            Err(_) => Err(ApiError { attempt, cause: Cause::Timeout }),
+        }
     }
 
     /// POST; the object must not exist.

@@ -11,6 +11,7 @@ pub(crate) mod definition;
 pub(crate) mod finding;
 pub(crate) mod metadata;
 pub(crate) mod package_file;
+pub(crate) mod printed;
 pub(crate) mod properties;
 pub(crate) mod read;
 pub(crate) mod render;
@@ -33,6 +34,10 @@ pub(crate) const CSV: (&str, &str) = ("operators.coreos.com", "ClusterServiceVer
 pub(crate) const CSV_API_VERSION: &str = super::api::API_VERSION;
 /// The only media type of bundles that can be installed.
 pub(crate) const MEDIA_TYPE: &str = "registry+v1";
+
+/// Files of a bundle, and bytes of all of them.
+pub(crate) const MAX_FILES: usize = 10_000;
+pub(crate) const MAX_TOTAL: usize = 64 << 20;
 
 /// A file of a bundle, by its path below the root of the bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 mod definitions;
 mod installation;
 pub(crate) mod known;
+mod required;
 pub(crate) mod rights;
 mod step;
 
@@ -20,6 +21,7 @@ pub(crate) use definitions::stricter;
 use known::{Key, Known};
 use rights::NewRights;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes of an object.
@@ -72,6 +74,20 @@ pub(crate) struct Forecast {
     pub held: Vec<String>,
     /// What could not be found out.
     pub unknown: Vec<String>,
+    /// What the API server can be asked about.
+    #[serde(skip)]
+    pub trials: Vec<Trial>,
+}
+
+/// An object that would be created or updated.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trial {
+    pub is_new: bool,
+    pub api_version: String,
+    pub key: Key,
+    pub object: Value,
+    /// It refers to something that the plan itself brings, so that a server who does not know or allow that has said nothing.
+    pub refers: bool,
 }
 
 /// Objects of a version of a definition that do not fit its new schema, and whether these are all of them; or why that could not be
@@ -93,6 +109,8 @@ pub(crate) struct Premise<'a> {
     /// Those of the namespace.
     pub groups: &'a [OperatorGroup],
     pub unfit: &'a Unfit,
+    /// The version of the API server, or why it is not known.
+    pub kubernetes: Result<&'a semver::Version, &'a str>,
     /// Whether fields are shown with their values. Those of Secrets never are.
     pub values: bool,
 }
@@ -108,6 +126,7 @@ impl Forecast {
         self.rights.extend(next.rights);
         self.definitions.extend(next.definitions);
         self.held.extend(next.held);
+        self.trials.extend(next.trials);
         self.unknown.extend(next.unknown.into_iter().filter(|it| !self.unknown.contains(it)).collect::<Vec<_>>());
     }
 }
@@ -124,7 +143,9 @@ pub(crate) fn steps(plan: &InstallPlan, contents: &Found) -> Vec<ReadStep> {
 
 /// apiVersion and kind of all steps, which have to be known before objects are looked for.
 pub(crate) fn kinds(steps: &[ReadStep]) -> BTreeSet<(String, String)> {
-    steps.iter().flatten().map(|item| (item.api_version.clone(), item.kind.clone())).collect()
+    let own = steps.iter().flatten().map(|item| (item.api_version.clone(), item.kind.clone()));
+    let csvs = steps.iter().flatten().filter(|item| item.is(CSV)).filter_map(installation::typed);
+    own.chain(csvs.flat_map(|csv| required::kinds(&csv).collect::<Vec<_>>())).collect()
 }
 
 /// The objects that a forecast of these steps needs, each with its apiVersion.
@@ -136,7 +157,7 @@ pub(crate) fn looked_at(steps: &[ReadStep], namespace: &str, known: &Known) -> B
         let own = if namespaced { namespace } else { "" };
         all.insert((item.api_version.clone(), Key::new((&item.group, &item.kind), own, &item.name)));
         if item.is(CSV) {
-            all.extend(installation::looked_at(&item.object, namespace));
+            all.extend(installation::looked_at(item, namespace));
         }
     }
     all
@@ -190,6 +211,7 @@ pub(crate) fn forecast(premise: &Premise<'_>, known: &mut Known) -> Forecast {
         return forecast;
     }
     for (change, object) in found {
+        forecast.trials.extend(trial(&change, &object, |role| together.roles.contains(role)));
         known.write(&change, object);
         forecast.changes.push(change);
     }
@@ -197,6 +219,24 @@ pub(crate) fn forecast(premise: &Premise<'_>, known: &mut Known) -> Forecast {
         installation::foretell(&item.name, premise, known, &mut forecast);
     }
     forecast
+}
+
+/// `brings`: whether the plan brings the role of this name.
+fn trial(change: &Change, object: &Value, brings: impl Fn(&str) -> bool) -> Option<Trial> {
+    let is_new = match change.verb {
+        Verb::Create => true,
+        Verb::Update => false,
+        // The server cannot be asked what comes of two requests.
+        Verb::Replace | Verb::Delete => return None,
+    };
+    let api_version = object.get("apiVersion")?.as_str()?.to_owned();
+    let refers = object.pointer("/roleRef/name").and_then(Value::as_str).is_some_and(brings);
+    let mut object = object.clone();
+    // Whose owner is new has no uid to name yet, which says nothing of the object.
+    if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+        owners.retain(|owner| owner.get("uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty()));
+    }
+    Some(Trial { is_new, api_version, key: change.key.clone(), object, refers })
 }
 
 fn plan_change(verb: Verb, namespace: &str, name: &str) -> Change {

@@ -3,6 +3,7 @@
 
 mod chain;
 pub(crate) mod condition;
+pub(crate) mod definition;
 pub(crate) mod deployment;
 pub(crate) mod group;
 mod identity;

@@ -4,6 +4,7 @@
 use crate::olm::api::cluster_service_version::InstallStrategy;
 use crate::olm::api::install_plan::{Step, StepResource, StepStatus};
 use crate::olm::api::keys::annotation;
+use crate::olm::api::keys::annotation::PLANS;
 use crate::olm::bundle::{Bundle, CSV, Object, definition};
 use crate::olm::{names, permissions};
 use serde::Deserialize;
@@ -69,6 +70,12 @@ pub(crate) enum StepError {
     Object { file: String, line: usize, cause: String },
     #[error("bundle CSV {name} has no install strategy that can be read: {cause}; correct spec.install")]
     Strategy { name: String, cause: String },
+    #[error(
+        "it would have {steps} steps and {bytes} bytes, and an API server takes at most {limit} (most steps are of bundle CSV {largest}): let \
+         the bundle bring fewer objects, such as one ConfigMap in the place of many; where the plan has several operators, the annotation \
+         {PLANS}: per-operator on the OperatorGroup gives each a plan of its own"
+    )]
+    Large { steps: usize, bytes: usize, limit: usize, largest: String },
 }
 
 /// The annotation by which an installed operator is known to a resolver.

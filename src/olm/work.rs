@@ -3,7 +3,6 @@
 pub(crate) mod bundles;
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
-mod definition;
 mod follow;
 pub(crate) mod operators;
 pub(crate) mod packages;

@@ -1,6 +1,7 @@
 //! `cvo bundle`: checks bundles of operators before they go into a catalog, and builds their images.
 
 mod build;
+mod print;
 
 use crate::cli::exit::Exit;
 use crate::cli::layout::clean;
@@ -19,6 +20,13 @@ use std::path::{Path, PathBuf};
 pub(crate) enum BundleCommand {
     Validate(ValidateArgs),
     Build(Box<build::BuildArgs>),
+    /// Print the files of the bundle in this image for the process that reads the log of the container.
+    #[command(hide = true)]
+    Print {
+        /// Root of the image.
+        #[arg(default_value = "/", value_name = "DIR")]
+        root: PathBuf,
+    },
 }
 
 /// Check a bundle before it goes into a catalog
@@ -50,6 +58,7 @@ pub(crate) async fn run(command: BundleCommand) -> anyhow::Result<Exit> {
     match command {
         BundleCommand::Validate(args) => validated(&args),
         BundleCommand::Build(args) => build::run(&args).await,
+        BundleCommand::Print { root } => print::run(&root),
     }
 }
 

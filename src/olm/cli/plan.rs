@@ -33,8 +33,10 @@ const ROUNDS: usize = 100;
 /// Reads the Subscriptions of the namespace, what is installed there and the catalogs that it sees, and looks for what would be
 /// installed next, by the functions of the controller. Shows each object that would be created, changed or deleted, with the fields that
 /// differ; the rights that nobody has today; whether definitions may change, and the objects that would not fit them; which approvals are
-/// needed, what will hold the operators, and what cannot be known. Nothing is written, and the cluster may run another controller. Images
-/// of catalogs and bundles are pulled from here: where that is not possible, give the content of catalogs by --catalog.
+/// needed, what will hold the operators, such as something that they require and the cluster does not have, and what cannot be known. The
+/// API server is asked by a dry run whether it takes the objects of the first round, as far as who asks may write them. Nothing is
+/// written, and the cluster may run another controller. Images of catalogs and bundles are pulled from here: where that is not possible,
+/// give the content of catalogs by --catalog.
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
     /// The namespace
@@ -170,15 +172,22 @@ async fn plan(state: &State, args: &PlanArgs) -> anyhow::Result<Plan> {
         );
     }
     if rounds.iter().any(|it| !it.forecast.changes.is_empty()) {
-        unknown.extend(always());
+        unknown.extend(always(state.reader.is_cluster()));
     }
     Ok(Plan { rounds, unknown })
 }
 
-/// What no plan can know.
-fn always() -> [String; 2] {
+/// What no plan can know. `is_tried`: the API server was asked about objects.
+fn always(is_tried: bool) -> [String; 2] {
+    let refused = match is_tried {
+        true => {
+            "Whether quotas, policies and webhooks of the cluster refuse what could not be tried: what later rounds write, what needs a \
+             kind, a role or an object that the plan itself brings, and pods."
+        }
+        false => "Whether quotas, policies and webhooks of the cluster refuse an object: nothing is tried.",
+    };
     [
-        "Whether quotas, policies and webhooks of the cluster refuse an object: nothing is tried.".to_owned(),
+        refused.to_owned(),
         "What operators do once they run in their new version: which objects they create, change and delete."
             .to_owned(),
     ]
@@ -235,7 +244,7 @@ fn of_plan(plan: &Plan) -> Value {
     let round = |Foretold { round, forecast }: &Foretold| {
         let mut told = round.told();
         if let Some(told) = told.as_object_mut() {
-            let Forecast { changes, unchanged, rights, definitions, held, unknown: _ } = forecast;
+            let Forecast { changes, unchanged, rights, definitions, held, unknown: _, trials: _ } = forecast;
             told.insert("changes".to_owned(), json!(changes));
             told.insert("unchanged".to_owned(), json!(unchanged));
             told.insert("rights".to_owned(), json!(rights));

@@ -4,7 +4,7 @@ use super::settings::{Loop, Settings};
 use crate::cluster::{Clients, Objects, task};
 use crate::olm::api::MANAGER;
 use crate::olm::net::store::Store;
-use crate::olm::work::bundles::Bundles;
+use crate::olm::work::bundles::{Bundles, NodePods};
 use crate::olm::work::catalogs::{Figures, Outputs};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
 use crate::olm::work::plans::PlanController;
@@ -39,7 +39,9 @@ impl Common<'_> {
         let ((clients, writes, _), stop) = (self.parts, self.stop);
         let objects = || writes.clone();
         let settings = self.settings.of_subscriptions()?;
-        let bundles = Arc::new(Bundles::new(store));
+        let leads = self.leads(Loop::Subscriptions);
+        let nodes = NodePods::start(clients, objects(), leads, stop);
+        let bundles = Arc::new(Bundles::new(store, Some(nodes)));
         // It ends when the last of those who publish has ended.
         let (reporter, identity) = (MANAGER, self.settings.lease.identity());
         let (events, publishing) =

@@ -56,7 +56,7 @@ pub(crate) struct Settings {
     /// Which catalogs of images are served by pods: only those that nothing else can read, or that ask for one (auto); or all (pod).
     #[arg(long, value_enum, default_value_t = CatalogServing::Auto, value_name = "WAY")]
     catalog_serving: CatalogServing,
-    /// How images of catalogs are read: by this process, and where a registry refuses it or cannot be reached through the nodes of
+    /// How images of catalogs and bundles are read: by this process, and where a registry refuses it or cannot be reached through the nodes of
     /// pods (auto); never so (direct); or always so (pod).
     #[arg(long, value_enum, default_value_t = Access::Auto, value_name = "WAY")]
     image_access: Access,
@@ -206,7 +206,7 @@ impl Settings {
                 packages: reports.write_package_server_status_name,
                 marketplace: reports.write_marketplace_status_name,
             },
-            pods: catalogs::PodSettings {
+            pods: Arc::new(catalogs::PodSettings {
                 always: self.catalog_serving == CatalogServing::Pod,
                 access: match self.image_access {
                     Access::Auto => ImageAccess::Auto,
@@ -215,7 +215,7 @@ impl Settings {
                 },
                 set_user: self.set_workload_user_id,
                 server_image: self.image.clone(),
-            },
+            }),
             proxies: Arc::new(proxies),
         })
     }

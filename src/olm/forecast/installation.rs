@@ -2,7 +2,7 @@
 //! goes of the version whose place it takes.
 
 use super::known::{Key, Known};
-use super::{Change, Forecast, Premise, Verb};
+use super::{Change, Forecast, Premise, Verb, required, trial};
 use crate::diff::field::fields;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
@@ -11,6 +11,7 @@ use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::bundle::CSV;
 use crate::olm::operator::deployment::{self, Live};
 use crate::olm::operator::{self, Group, condition, group};
+use crate::olm::plan::step::Item;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ const CONDITION: (&str, &str) = (GROUP, "OperatorCondition");
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The objects that are looked at, beside those of the plan, each with its apiVersion.
-pub(super) fn looked_at(csv: &Value, namespace: &str) -> Vec<(String, Key)> {
-    let Ok(csv) = serde_json::from_value::<ClusterServiceVersion>(csv.clone()) else { return Vec::new() };
+pub(super) fn looked_at(item: &Item, namespace: &str) -> Vec<(String, Key)> {
+    let Some(csv) = typed(item) else { return Vec::new() };
     let name = csv.metadata.name.clone().unwrap_or_default();
     let key = |version: &str, (group, kind): (&str, &str), name: &str| {
         (format!("{group}/{version}"), Key::new((group, kind), namespace, name))
@@ -34,7 +35,13 @@ pub(super) fn looked_at(csv: &Value, namespace: &str) -> Vec<(String, Key)> {
         keys.push(key("v1alpha1", CSV, &csv.spec.replaces));
         keys.push(key("v2", CONDITION, &csv.spec.replaces));
     }
+    keys.extend(required::looked_at(&csv));
     keys
+}
+
+/// The ClusterServiceVersion of a step.
+pub(super) fn typed(item: &Item) -> Option<ClusterServiceVersion> {
+    serde_json::from_value(item.object.clone()).ok()
 }
 
 /// `name`: of the ClusterServiceVersion, which is known as it would be.
@@ -59,12 +66,16 @@ pub(super) fn foretell(name: &str, premise: &Premise<'_>, known: &mut Known, for
     });
     match hindrance {
         Some(why) => forecast.held.push(format!("ClusterServiceVersion {name}: {why}")),
+        // Until then it waits.
+        None if !required::check(&csv, premise, known, forecast) => {}
         None => {
             writes.extend(deployments(&csv, premise, known, forecast));
             writes.extend(predecessor.iter().flat_map(|before| end(before, namespace, known)));
         }
     }
     for (change, object) in writes {
+        // Its Role is made in the same turn.
+        forecast.trials.extend(trial(&change, &object, |_| true));
         known.write(&change, object);
         forecast.changes.push(change);
     }

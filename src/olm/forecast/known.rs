@@ -6,7 +6,7 @@ use crate::olm::bundle::CSV;
 use crate::olm::plan::step::{Csv, Item};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An object, whatever its version.
@@ -62,6 +62,16 @@ impl Known {
     /// Whether it has been asked whether the kind is served.
     pub(crate) fn knows_kind(&self, api_version: &str, kind: &str) -> bool {
         self.kinds.contains_key(&(api_version.to_owned(), kind.to_owned()))
+    }
+
+    /// Group, version and kind of what is served.
+    pub(super) fn served(&self) -> BTreeSet<(String, String, String)> {
+        let served = self.kinds.iter().filter(|(_, scope)| scope.is_some());
+        let parts = served.map(|((api_version, kind), _)| {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            (group.to_owned(), version.to_owned(), kind.clone())
+        });
+        parts.collect()
     }
 
     /// Whether the object of a step has a namespace; `None` for a kind that is not served.

@@ -6,6 +6,7 @@ use crate::olm::steps::{self as bundle_steps, Chosen, ordered};
 use serde_json::{Value, json};
 
 const GROUP: &str = "widgets.example.com";
+const KUBERNETES: semver::Version = semver::Version::new(1, 34, 0);
 
 fn definition(versions: &[(&str, Value)]) -> Value {
     let versions: Vec<Value> = versions
@@ -72,6 +73,7 @@ fn foretold(plan: &InstallPlan, known: &mut Known, unfit: &Unfit) -> Forecast {
         superseded: &[],
         groups: &groups,
         unfit,
+        kubernetes: Ok(&KUBERNETES),
         values: true,
     };
     forecast(&premise, known)
@@ -170,6 +172,7 @@ fn update_is_foretold_field_by_field_with_what_goes() {
         superseded: &[],
         groups: &groups,
         unfit: &unfit,
+        kubernetes: Ok(&KUBERNETES),
         values: false,
     };
     assert_eq!(written(&forecast(&again, &mut known)), "");
@@ -223,6 +226,7 @@ fn what_keeps_a_plan_from_its_steps_is_told_before() {
             superseded: &[],
             groups,
             unfit: &unfit,
+            kubernetes: Ok(&KUBERNETES),
             values: false,
         };
         forecast(&premise, known).held.join("\n")
@@ -255,4 +259,80 @@ fn object_that_could_not_be_read_is_told_as_unknown() {
     let found = foretold(&plan, &mut known, &Unfit::new());
     assert_eq!(found.unknown.len(), 1);
     assert!(found.unknown[0].contains("ServiceAccount ns/w") && found.unknown[0].contains("forbidden"));
+}
+
+/// A version that requires all that can be, over what there is.
+#[test]
+fn what_a_version_requires_and_the_cluster_does_not_have_is_told_before() {
+    let mut csv = csv("w.v1", "w:1", &["get"]);
+    csv["spec"]["minKubeVersion"] = json!("1.35.0");
+    csv["spec"]["nativeAPIs"] = json!([{"group": "batch", "version": "v2", "kind": "CronJob"}]);
+    csv["spec"]["customresourcedefinitions"] =
+        json!({"required": [{"name": "gears.g", "version": "v1", "kind": "Gear"}]});
+    csv["spec"]["apiservicedefinitions"] =
+        json!({"required": [{"name": "x", "group": "g", "version": "v1", "kind": "X"}]});
+    let plan = plan(&[csv], "");
+    let all = steps(&plan, &Found::default());
+    assert!(kinds(&all).contains(&("batch/v2".to_owned(), "CronJob".to_owned())));
+    let mut here = known(&plan);
+    here.add_kind("batch/v2", "CronJob", None);
+    here.add_kind("g/v1", "X", None);
+    let looked: Vec<String> = looked_at(&all, "ns", &here).into_iter().map(|(_, key)| key.to_string()).collect();
+    for expected in ["CustomResourceDefinition gears.g", "APIService v1.g"] {
+        assert!(looked.iter().any(|it| it == expected), "{expected}: {looked:?}");
+    }
+    let found = foretold(&plan, &mut here.clone(), &Unfit::new());
+    insta::assert_snapshot!(found.held.join("\n"), @r"
+    ClusterServiceVersion w.v1: CSV version requirement not met: minKubeVersion (1.35.0) > server version (1.34.0)
+    ClusterServiceVersion w.v1 requires CustomResourceDefinition gears.g: CRD is not present
+    ClusterServiceVersion w.v1 requires APIService v1.g: it is not there
+    ClusterServiceVersion w.v1 requires CronJob v2.batch: Native API does not exist
+    ");
+    assert!(found.changes.iter().all(|it| it.key.kind != "Deployment"), "it waits until then: {found:?}");
+    // All of it is there.
+    let mut whole = here.clone();
+    whole.add_kind("batch/v2", "CronJob", Some(true));
+    whole.add_kind("g/v1", "X", Some(true));
+    let gears = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gears.g"},
+        "spec": {"versions": [{"name": "v1", "served": true}]}});
+    let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.g"},
+        "status": {"conditions": [{"type": "Available", "status": "True"}]}});
+    for object in [&gears, &service] {
+        whole.add(Key::of(object), Read::Value(object.clone()));
+    }
+    let found = foretold(&plan, &mut whole.clone(), &Unfit::new());
+    assert_eq!(found.held.len(), 1, "the API server is as old as before: {found:?}");
+    // A definition whose names are taken is not there.
+    let mut taken = gears.clone();
+    taken["status"] = json!({"conditions": [{"type": "Established", "status": "False", "message": "taken"}]});
+    whole.add(Key::of(&taken), Read::Value(taken));
+    assert_eq!(foretold(&plan, &mut whole.clone(), &Unfit::new()).held.len(), 2);
+    // What could not be read is neither there nor missing.
+    whole.add(Key::of(&gears), Read::Failed("forbidden".to_owned()));
+    let found = foretold(&plan, &mut whole, &Unfit::new());
+    assert_eq!((found.held.len(), found.unknown.len()), (1, 1), "{found:?}");
+    assert!(found.unknown[0].contains("gears.g") && found.unknown[0].contains("forbidden"), "{found:?}");
+}
+
+#[test]
+fn what_would_be_written_can_be_tried_and_what_refers_to_it_is_marked() {
+    let plan = plan(&first(), "");
+    let found = foretold(&plan, &mut known(&plan), &Unfit::new());
+    let told = |trial: &Trial| {
+        let refers = if trial.refers { ", refers" } else { "" };
+        format!("{} {} {}{refers}", if trial.is_new { "POST" } else { "PUT" }, trial.api_version, trial.key.kind)
+    };
+    insta::assert_snapshot!(found.trials.iter().map(told).collect::<Vec<_>>().join("\n"), @r"
+    POST operators.coreos.com/v1alpha1 ClusterServiceVersion
+    POST apiextensions.k8s.io/v1 CustomResourceDefinition
+    POST v1 ServiceAccount
+    POST rbac.authorization.k8s.io/v1 Role
+    POST rbac.authorization.k8s.io/v1 RoleBinding, refers
+    POST rbac.authorization.k8s.io/v1 ClusterRole
+    POST rbac.authorization.k8s.io/v1 ClusterRoleBinding, refers
+    POST operators.coreos.com/v2 OperatorCondition
+    POST rbac.authorization.k8s.io/v1 Role
+    POST rbac.authorization.k8s.io/v1 RoleBinding, refers
+    POST apps/v1 Deployment
+    ");
 }

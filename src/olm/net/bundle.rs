@@ -5,7 +5,7 @@ use crate::net::registry::files::Limits;
 use crate::net::registry::source::Opened;
 use crate::object::yaml::MAX_BYTES;
 use crate::olm::bundle::annotations::{Annotations, PREFIX};
-use crate::olm::bundle::{BundleError, Contents, SourceFile, read};
+use crate::olm::bundle::{BundleError, Contents, MAX_FILES, MAX_TOTAL, SourceFile, read};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,9 +15,6 @@ use std::time::Duration;
 
 /// Folders below each other.
 const MAX_DEPTH: usize = 8;
-const MAX_FILES: usize = 10_000;
-/// Bytes of all files.
-const MAX_TOTAL: usize = 64 << 20;
 /// How much is read of the image of a bundle.
 const LIMITS: Limits = Limits {
     files: MAX_FILES,
@@ -77,6 +74,27 @@ pub(crate) fn files(dir: &Path) -> Result<Vec<SourceFile>, BundleFilesError> {
     Ok(found)
 }
 
+/// The files of the bundle in the image whose root this is, which may hold much else. Where its metadata are elsewhere than usual only
+/// the labels of the image say, which nobody knows who is inside.
+pub(crate) fn of_root(root: &Path) -> Result<Vec<SourceFile>, BundleFilesError> {
+    let below = |folder: &str| match files(&root.join(folder)) {
+        Err(BundleFilesError::File { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Ok(found) => {
+            Ok(found.into_iter().map(|it| SourceFile { path: format!("{folder}{}", it.path), ..it }).collect())
+        }
+        Err(error) => Err(error),
+    };
+    let usual = Annotations::default();
+    let mut all = below(&usual.metadata())?;
+    let bundle = |cause| BundleFilesError::Bundle { image: root.display().to_string(), cause };
+    let told = read::read(&all, &BTreeMap::new()).map_err(bundle)?.annotations;
+    all.extend(below(&told.manifests())?);
+    if all.iter().map(|file| file.bytes.len()).sum::<usize>() > MAX_TOTAL || all.len() > MAX_FILES {
+        return Err(BundleFilesError::Large(root.to_owned()));
+    }
+    Ok(all)
+}
+
 /// The labels of an image that say what it is.
 pub(crate) fn labels(opened: &Opened) -> BTreeMap<String, String> {
     let labels = opened.image.config.pointer("/config/Labels").and_then(Value::as_object).into_iter().flatten();
@@ -115,6 +133,27 @@ mod tests {
         fs::create_dir(dir.path().join(&deepest).join("a")).unwrap();
         let error = files(dir.path()).unwrap_err().to_string();
         assert!(error.ends_with("is more than 8 folders deep: give the root of one bundle"), "{error}");
+    }
+
+    #[test]
+    fn bundle_at_the_root_of_an_image_is_found_among_other_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let paths = || of_root(dir.path()).unwrap().into_iter().map(|file| file.path).collect::<Vec<_>>();
+        assert!(paths().is_empty());
+        write("proc/1/mem", "x");
+        write("manifests/a.yaml", "a");
+        assert_eq!(paths(), ["manifests/a.yaml"]);
+        write("deploy/olm/b.yaml", "b");
+        write(
+            "metadata/annotations.yaml",
+            "annotations: {operators.operatorframework.io.bundle.manifests.v1: deploy/olm/}",
+        );
+        assert_eq!(paths(), ["metadata/annotations.yaml", "deploy/olm/b.yaml"]);
     }
 
     /// They take no space on the disk.

@@ -57,6 +57,12 @@ pub(crate) struct Verdict {
     pub lines: Vec<RequirementStatus>,
 }
 
+impl RequirementStatus {
+    pub(crate) fn is_met(&self) -> bool {
+        matches!(self.status, Requirement::Present | Requirement::DeploymentFound)
+    }
+}
+
 /// Whether everything is there that is required. `siblings`: all of the namespace by name.
 pub(crate) fn check(
     csv: &ClusterServiceVersion,
@@ -64,6 +70,18 @@ pub(crate) fn check(
     siblings: &BTreeMap<&str, &ClusterServiceVersion>,
     world: &World<'_>,
 ) -> Verdict {
+    let mut lines = of_cluster(csv, strategy, siblings, world);
+    lines.extend(accounts(csv, strategy, world));
+    Verdict { met: lines.iter().all(RequirementStatus::is_met), lines }
+}
+
+/// The same without the accounts of the operator and their rights, which its own plan brings.
+pub(crate) fn of_cluster(
+    csv: &ClusterServiceVersion,
+    strategy: &StrategyDetails,
+    siblings: &BTreeMap<&str, &ClusterServiceVersion>,
+    world: &World<'_>,
+) -> Vec<RequirementStatus> {
     let spec = &csv.spec;
     let mut lines: Vec<RequirementStatus> = kubernetes(csv, world).into_iter().collect();
     let owned = spec.custom_resource_definitions.owned.iter().map(|it| (it, true));
@@ -90,9 +108,7 @@ pub(crate) fn check(
         }
     }));
     lines.extend(spec.native_apis.iter().map(|it| native(it, world)));
-    lines.extend(accounts(csv, strategy, world));
-    let met = lines.iter().all(|line| matches!(line.status, Requirement::Present | Requirement::DeploymentFound));
-    Verdict { met, lines }
+    lines
 }
 
 fn line(group: &str, version: &str, kind: &str, name: &str) -> RequirementStatus {

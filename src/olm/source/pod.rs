@@ -1,6 +1,7 @@
 //! The pod that serves a catalog, and what belongs to it: account, policies of the network, and the Service that leads to it. All of it
 //! is made of the CatalogSource alone, so that whatever differs from that is known by a hash.
 
+pub(crate) mod bundle;
 pub(crate) mod decide;
 
 use crate::merge::quantity;
@@ -231,17 +232,26 @@ pub(crate) fn pod_hash(pod: &Value) -> &str {
 }
 
 fn spec(input: &PodInput<'_>) -> Value {
-    let config = input.config();
-    let selector =
-        config.node_selector.unwrap_or_else(|| BTreeMap::from([("kubernetes.io/os".into(), "linux".into())]));
-    let extract = config.extract_content.filter(|extract| !extract.catalog_dir.is_empty());
+    let extract = input.config().extract_content.filter(|extract| !extract.catalog_dir.is_empty());
     // An image that is only data has no server.
     let data = || ExtractContent { catalog_dir: CONFIGS.to_owned(), ..ExtractContent::default() };
     let extract = extract.or_else(|| (input.why == Why::Access).then(data));
-    let mut spec = json!({
-        "serviceAccountName": input.name(), "automountServiceAccountToken": false, "nodeSelector": selector,
-        "containers": [server(input, extract.as_ref())],
-    });
+    let mut spec = placed(input);
+    set(&mut spec, "serviceAccountName", input.name().into());
+    set(&mut spec, "containers", json!([server(input, extract.as_ref())]));
+    if let Some(extract) = &extract {
+        set(&mut spec, "initContainers", extraction(input, extract));
+        set(&mut spec, "volumes", volumes(&[TOOLS, CONTENT, SCRATCH]));
+    }
+    spec
+}
+
+/// A pod without containers: where it runs, and as whom.
+fn placed(input: &PodInput<'_>) -> Value {
+    let config = input.config();
+    let selector =
+        config.node_selector.unwrap_or_else(|| BTreeMap::from([("kubernetes.io/os".into(), "linux".into())]));
+    let mut spec = json!({"automountServiceAccountToken": false, "nodeSelector": selector});
     let priority = input.source.metadata.annotations.as_ref().and_then(|all| all.get(annotation::PRIORITY_CLASS));
     let priority = priority.cloned().or(config.priority_class_name).filter(|name| !name.is_empty());
     for (key, value) in [
@@ -249,17 +259,14 @@ fn spec(input: &PodInput<'_>) -> Value {
         ("affinity", config.affinity),
         ("priorityClassName", priority.map(Value::from)),
         ("securityContext", security_of_pod(input)),
-        ("initContainers", extract.as_ref().map(|extract| extraction(input, extract))),
-        (
-            "volumes",
-            extract
-                .as_ref()
-                .map(|_| json!([TOOLS, CONTENT, SCRATCH].map(|name| json!({"name": name, "emptyDir": {}})))),
-        ),
     ] {
         value.into_iter().for_each(|value| set(&mut spec, key, value));
     }
     spec
+}
+
+fn volumes(names: &[&str]) -> Value {
+    names.iter().map(|name| json!({"name": name, "emptyDir": {}})).collect()
 }
 
 fn security_of_pod(input: &PodInput<'_>) -> Option<Value> {
@@ -327,26 +334,25 @@ fn server(input: &PodInput<'_>, extract: Option<&ExtractContent>) -> Value {
 
 /// Takes the catalog out of the image: the first container brings the program that does it, because the image need have none.
 fn extraction(input: &PodInput<'_>, extract: &ExtractContent) -> Value {
-    let container = |name: &str, image: &str, command: Vec<String>, mounts: Value| {
-        json!({
-            "name": name, "image": image, "imagePullPolicy": pull_policy(image), "command": command,
-            "volumeMounts": mounts, "terminationMessagePolicy": "FallbackToLogsOnError",
-            "resources": {"requests": {"cpu": CPU, "memory": MEMORY}}, "securityContext": security(input, true),
-        })
-    };
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let install = words(&["/usr/bin/cvo", "payload", "install-tool", "--to", TOOL]);
     // What another server has made of the catalog (`cacheDir`) is of no use to ours.
-    let copy = words(&[TOOL, "payload", "copy-folder", "--from", &extract.catalog_dir, "--to", CATALOG]);
-    json!([
-        container("extract-utilities", input.pods.server_image, install, json!([mount(TOOLS, "/utilities", false)])),
-        container(
-            "extract-content",
-            input.image,
-            copy,
-            json!([mount(TOOLS, "/utilities", true), mount(CONTENT, "/extracted-catalog", false)])
-        ),
-    ])
+    let copy = [TOOL, "payload", "copy-folder", "--from", &extract.catalog_dir, "--to", CATALOG];
+    let mounts = json!([mount(TOOLS, "/utilities", true), mount(CONTENT, "/extracted-catalog", false)]);
+    json!([tool(input), step(input, ("extract-content", input.image), &copy, mounts)])
+}
+
+/// Brings the program to where containers of other images find it.
+fn tool(input: &PodInput<'_>) -> Value {
+    let install = ["/usr/bin/cvo", "payload", "install-tool", "--to", TOOL];
+    step(input, ("extract-utilities", input.pods.server_image), &install, json!([mount(TOOLS, "/utilities", false)]))
+}
+
+/// A container that ends by itself.
+fn step(input: &PodInput<'_>, (name, image): (&str, &str), command: &[&str], mounts: Value) -> Value {
+    json!({
+        "name": name, "image": image, "imagePullPolicy": pull_policy(image), "command": command,
+        "volumeMounts": mounts, "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": {"requests": {"cpu": CPU, "memory": MEMORY}}, "securityContext": security(input, true),
+    })
 }
 
 fn mount(name: &str, path: &str, read_only: bool) -> Value {

@@ -28,6 +28,9 @@ use std::sync::Arc;
 const PREFIX: &str = "install-";
 /// Characters after it.
 const LENGTH: usize = 5;
+/// Bytes of the status of a plan as JSON. API servers keep at most 1.5 MiB of an object unless they are configured otherwise; the rest
+/// of the plan, and who has written what of it, is in that as well.
+const MAX_STATUS: usize = 1_400_000;
 
 /// An OperatorGroup, as far as Subscriptions are concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -242,15 +245,31 @@ impl NewPlan {
         let lookups = self.bundles.iter().filter(|(new, _)| has_references || !new.image.is_empty());
         let catalogs: BTreeSet<&str> = self.bundles.iter().map(|(new, _)| new.catalog.1.as_str()).collect();
         let phase = if self.approved { InstallPlanPhase::Installing } else { InstallPlanPhase::RequiresApproval };
-        Ok(InstallPlanStatus {
+        let status = InstallPlanStatus {
             phase,
             catalog_sources: catalogs.into_iter().map(ToOwned::to_owned).collect(),
             plan: ordered(parts.into_iter().map(|part| part.steps).collect()),
             bundle_lookups: lookups.map(|(new, _)| lookup(new)).collect(),
             attenuated_service_account_ref: self.account.clone(),
             ..InstallPlanStatus::default()
-        })
+        };
+        fits(&status)?;
+        Ok(status)
     }
+}
+
+/// Whether an API server takes it.
+fn fits(status: &InstallPlanStatus) -> Result<(), StepError> {
+    let bytes = serde_json::to_string(status).map_or(usize::MAX, |text| text.len());
+    if bytes <= MAX_STATUS {
+        return Ok(());
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for step in &status.plan {
+        *counts.entry(&step.resolving).or_default() += 1;
+    }
+    let largest = counts.into_iter().max_by_key(|(_, count)| *count).map_or("", |(name, _)| name).to_owned();
+    Err(StepError::Large { steps: status.plan.len(), bytes, limit: MAX_STATUS, largest })
 }
 
 /// The status of a plan that somebody has written and that has no steps, because of this cause.

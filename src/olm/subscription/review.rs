@@ -9,6 +9,7 @@ use crate::olm::resolve::rule::ClusterVersions;
 use crate::olm::solve::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) const KIND: &str = "SubscriptionReview";
@@ -20,6 +21,8 @@ pub(crate) const MAX_QUESTION: usize = 2 << 20;
 pub(crate) const MAX_ANSWER: usize = 1 << 20;
 /// Elements of each list of a question.
 const MOST: usize = 20;
+/// Versions that are named in what is not known.
+const NAMED: usize = 20;
 /// Rounds of one answer.
 const ROUNDS: usize = 100;
 
@@ -203,6 +206,7 @@ fn suppose(spec: &ReviewSpec, hypothesis: &mut Hypothesis) -> Result<(), ReviewE
 fn rounds(spec: &ReviewSpec, hypothesis: Hypothesis, cluster: &ClusterVersions, limits: &Limits) -> Value {
     let mut next = Rounds::of(hypothesis, if spec.to_head { ROUNDS } else { 1 });
     let (mut told, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+    let mut installs = BTreeSet::new();
     while let Some(round) = next.next(cluster, limits) {
         let one = round.told();
         bytes += one.to_string().len();
@@ -210,7 +214,25 @@ fn rounds(spec: &ReviewSpec, hypothesis: Hypothesis, cluster: &ClusterVersions, 
             is_cut = true;
             break;
         }
+        installs.extend(round.installs().iter().map(|new| new.name.clone()));
         told.push(one);
     }
-    json!({"rounds": told, "truncated": is_cut})
+    let mut status = json!({"rounds": told, "truncated": is_cut});
+    if let Some(status) = status.as_object_mut().filter(|_| !installs.is_empty()) {
+        status.insert("unknown".to_owned(), json!(unknown(&installs)));
+    }
+    status
+}
+
+/// What the answer does not look at.
+fn unknown(installs: &BTreeSet<String>) -> [String; 1] {
+    let mut names: Vec<&str> = installs.iter().map(String::as_str).take(NAMED).collect();
+    let more = installs.len() - names.len();
+    let rest = format!("{more} more");
+    names.extend((more > 0).then_some(rest.as_str()));
+    [format!(
+        "Bundles are not fetched for an answer: whether those of {} can be, which objects they would write, whether the API server takes \
+         these and the definitions of kinds may change, and whether the cluster has what they require. `cvo olm plan` looks at that.",
+        names.join(", ")
+    )]
 }

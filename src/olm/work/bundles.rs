@@ -1,8 +1,10 @@
 //! Reads bundles: from the image of each, or from the catalog that has their manifests. Those that were read last are kept for whoever
 //! wants them next, since what is planned is carried out soon.
 
+mod nodes;
+
 use crate::error::chain;
-use crate::net::registry::source as registry;
+use crate::net::registry::{RegistryError, source as registry};
 use crate::olm::bundle::{Bundle, read};
 use crate::olm::catalog::objects::manifests;
 use crate::olm::catalog::served::Content;
@@ -10,7 +12,9 @@ use crate::olm::net::bundle;
 use crate::olm::net::pull::open;
 use crate::olm::net::store::Store;
 use crate::olm::resolve::answer::Id;
-use crate::olm::work::catalogs::{Known, Way};
+use crate::olm::work::catalogs::{Known, Nodes, ToTry, Way};
+pub(crate) use nodes::NodePods;
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,22 +39,28 @@ pub(crate) struct Origin {
     content: Option<Arc<Content>>,
     /// For those with an image.
     way: Option<Way>,
+    /// For those where a pod may read it.
+    nodes: Option<Nodes>,
 }
 
 impl Origin {
     pub(crate) fn of(source: &Source, known: &Known) -> Origin {
         if source.image.is_empty() {
             let visible = known.catalogs.as_ref().and_then(|all| all.get(&source.catalog));
-            return Origin { content: visible.and_then(|visible| visible.content.clone()), way: None };
+            let content = visible.and_then(|visible| visible.content.clone());
+            return Origin { content, ..Origin::default() };
         }
-        Origin { content: None, way: known.reach.get(&source.catalog).cloned() }
+        let nodes = known.nodes.get(&source.catalog).cloned();
+        Origin { content: None, way: known.reach.get(&source.catalog).cloned(), nodes }
     }
 
     pub(crate) fn is_same(&self, other: &Origin) -> bool {
         fn same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
             one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
         }
-        same(self.content.as_ref(), other.content.as_ref()) && same(self.way.as_ref(), other.way.as_ref())
+        same(self.content.as_ref(), other.content.as_ref())
+            && same(self.way.as_ref(), other.way.as_ref())
+            && self.nodes == other.nodes
     }
 }
 
@@ -76,12 +86,14 @@ impl Failure {
 #[derive(Debug)]
 pub(crate) struct Bundles {
     store: Arc<Store>,
+    nodes: Option<Arc<NodePods>>,
     recent: Mutex<Recent>,
 }
 
 impl Bundles {
-    pub(crate) fn new(store: Arc<Store>) -> Bundles {
-        Bundles { store, recent: Mutex::default() }
+    /// `nodes`: by what images are read that only nodes can read.
+    pub(crate) fn new(store: Arc<Store>, nodes: Option<Arc<NodePods>>) -> Bundles {
+        Bundles { store, nodes, recent: Mutex::default() }
     }
 
     pub(crate) async fn fetch(&self, source: &Source, origin: Origin) -> Result<Arc<Bundle>, Failure> {
@@ -93,7 +105,7 @@ impl Bundles {
         }
         let found = match source.image.is_empty() {
             true => of_catalog(source, origin.content).await?,
-            false => of_image(&self.store, source, origin.way).await?,
+            false => self.of_image(source, origin).await?,
         };
         found.expect_name(&source.name).map_err(|error| Failure::of_content(error.to_string()))?;
         let found = Arc::new(found);
@@ -101,6 +113,38 @@ impl Bundles {
             recent().keep(source, &found, KEPT);
         }
         Ok(found)
+    }
+
+    /// From the registry, or else through a node.
+    async fn of_image(&self, source: &Source, origin: Origin) -> Result<Bundle, Failure> {
+        let nodes = self.nodes.as_ref().zip(origin.nodes.as_ref());
+        let refused = match nodes {
+            Some((_, nodes)) if nodes.to_try() == ToTry::Only => None,
+            _ => match of_registry(&self.store, source, origin.way).await {
+                Err(Refused::NoAccess(cause)) => Some(cause),
+                Err(Refused::Failed(failure)) => return Err(failure),
+                Ok(bundle) => return Ok(bundle),
+            },
+        };
+        let with_cause = |text: &str| refused.as_ref().map_or_else(|| text.to_owned(), |it| format!("{text}; {it}"));
+        let Some((pods, nodes)) = nodes else { return Err(Failure::passing(refused.unwrap_or_default())) };
+        let files = pods.read(source, nodes).await.map_err(|it| Failure { cause: with_cause(&it.cause), ..it })?;
+        let contents = read::read(&files, &BTreeMap::new());
+        let bundle = contents.and_then(|contents| contents.bundle());
+        bundle.map_err(|error| Failure::of_content(error.to_string()))
+    }
+}
+
+/// Why the registry has not given an image.
+enum Refused {
+    /// It refuses this process, or cannot be reached by it.
+    NoAccess(String),
+    Failed(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Refused {
+        Refused::Failed(failure)
     }
 }
 
@@ -137,19 +181,22 @@ async fn of_catalog(source: &Source, content: Option<Arc<Content>>) -> Result<Bu
     read.await.unwrap_or_else(|error| Err(Failure::passing(error.to_string())))
 }
 
-async fn of_image(store: &Arc<Store>, source: &Source, way: Option<Way>) -> Result<Bundle, Failure> {
+async fn of_registry(store: &Arc<Store>, source: &Source, way: Option<Way>) -> Result<Bundle, Refused> {
     let way = way.ok_or_else(|| Failure::passing("it is not known yet how images are reached".to_owned()))?;
     let reach = way.as_ref().as_ref().map_err(|cause| Failure::passing(cause.clone()))?;
-    let failed = |error: &crate::net::registry::RegistryError| Failure::passing(reach.explained(error));
+    let failed = |error: &RegistryError| match error.has_no_access() {
+        true => Refused::NoAccess(reach.explained(error)),
+        false => Refused::Failed(Failure::passing(reach.explained(error))),
+    };
     let image = registry::parse(&source.image).map_err(|error| Failure::of_content(error.to_string()))?;
     let opened = open(&reach.sources, &image, None).await.map_err(|error| failed(&error))?;
     let aside = store.aside().map_err(|error| Failure::passing(error.to_string()))?;
     let contents = match bundle::image(&opened, &aside.files()).await {
         Ok(contents) => contents,
         Err(bundle::BundleFilesError::Registry(error)) => return Err(failed(&error)),
-        Err(error) => return Err(Failure::of_content(chain(&error))),
+        Err(error) => return Err(Failure::of_content(chain(&error)).into()),
     };
-    contents.bundle().map_err(|error| Failure::of_content(error.to_string()))
+    Ok(contents.bundle().map_err(|error| Failure::of_content(error.to_string()))?)
 }
 
 #[cfg(test)]

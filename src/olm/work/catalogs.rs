@@ -8,6 +8,7 @@ mod cluster_images;
 mod defaults;
 mod figures;
 mod live;
+mod nodes;
 mod perform;
 mod pods;
 mod reading;
@@ -42,6 +43,7 @@ use catalog::{Catalog, Ends, Workshop};
 pub(crate) use figures::Figures;
 use jiff::Timestamp;
 use live::{Live, known};
+pub(crate) use nodes::{Nodes, ToTry};
 use perform::{Key, adopt, write_source};
 use reading::Reader;
 use reports::Outlook;
@@ -56,6 +58,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use views::SourceView;
+pub(crate) use views::{container_waits, not_scheduled};
 use watched::{Name, Seen, Watched, What};
 
 type Sources = BTreeMap<Id, Arc<SourceView>>;
@@ -78,6 +81,8 @@ pub(crate) struct Known {
     pub catalogs: Option<BTreeMap<Id, Visible>>,
     /// How images are reached for each.
     pub reach: BTreeMap<Id, Way>,
+    /// How the images of bundles of each are read through nodes, where they may be.
+    pub nodes: BTreeMap<Id, Nodes>,
     /// Of the API server; empty as long as it is not known.
     pub kubernetes: String,
 }
@@ -308,6 +313,7 @@ impl CatalogController {
         let known = Known {
             catalogs: Some(catalogs.collect()),
             reach: reach.collect(),
+            nodes: self.nodes(sources),
             kubernetes: kubernetes.unwrap_or_default(),
         };
         self.known.send_if_modified(|before| {
@@ -317,6 +323,16 @@ impl CatalogController {
             }
             differs
         });
+    }
+
+    fn nodes(&self, sources: &Sources) -> BTreeMap<Id, Nodes> {
+        let settings = &self.settings.pods;
+        let Some(namespaces) = live::all(&self.live.namespaces) else { return BTreeMap::new() };
+        let nodes = sources.iter().filter_map(|(id, source)| {
+            let namespace = namespaces.get(&(String::new(), id.0.clone()))?;
+            Some((id.clone(), Nodes::of(&source.0, namespace, settings)?))
+        });
+        nodes.collect()
     }
 
     /// What the holder of the lease writes besides what is said at CatalogSources.
@@ -350,6 +366,7 @@ impl Known {
         self.kubernetes == other.kubernetes
             && self.reach.len() == other.reach.len()
             && self.reach.iter().zip(&other.reach).all(|((id, a), (other, b))| id == other && Arc::ptr_eq(a, b))
+            && self.nodes == other.nodes
             && one.len() == another.len()
             && one.iter().zip(another).all(|((one, a), (other, b))| one == other && a.is_same(b))
     }
@@ -442,6 +459,7 @@ mod tests {
         let known = |ways: &[&Way]| Known {
             catalogs: Some(BTreeMap::from([(id(), Visible::default())])),
             reach: ways.iter().map(|way| (id(), (*way).clone())).collect(),
+            nodes: BTreeMap::new(),
             kubernetes: "1.34.0".to_owned(),
         };
         let way = || -> Way { Arc::new(Err("no proxy is known".to_owned())) };

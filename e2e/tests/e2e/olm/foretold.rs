@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use cvo::testing::api::olm::catalog_source::CatalogSource;
 use cvo::testing::api::olm::cluster_service_version::Phase;
-use e2e::harness::Options;
 use e2e::harness::audit::{self, Request};
+use e2e::harness::{Cvo, Options};
 use e2e::olm::USER;
 use e2e::operators::{Version, catalog};
 use e2e::random::SeededRandom;
@@ -330,4 +330,61 @@ async fn what_is_foretold_of_twenty_changes_is_what_is_written() {
 #[ignore = "takes minutes"]
 async fn what_is_foretold_of_two_hundred_changes_is_what_is_written() {
     foretell(200).await;
+}
+
+/// What the cluster refuses, or does not have, is told before, and whoever may only read is told that nothing could be tried.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_cluster_refuses_or_lacks_is_foretold_without_a_write() {
+    const READER: &str = "reader";
+    let world = with_rights_in(Options::default()).await;
+    world.group("one").await;
+    let widgets = Version { padding: (0, &[10]), kubernetes: "99.0.0", ..Version::new("widgets.v1") };
+    let gears = Version { padding: (0, &[10]), ..Version::new("gears.v1") };
+    world.offer(&[widgets, gears]).await;
+    world.create("shop", "main", json!({"sourceType": "grpc", "image": world.image("catalogs/main:v1")})).await;
+    let metadata = json!({"name": READER});
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": READER}]});
+    for object in [role, binding] {
+        world.apply(&object).await;
+    }
+    let file = world.cluster.kubeconfig_as(READER, READER, &["system:authenticated"]).unwrap();
+    // Exit code, what holds it, and what is not known.
+    let planned = async |package: &str, is_reader: bool| {
+        let wanted = format!("main/{package}:stable");
+        let arguments = ["olm", "plan", "-n", "shop", "-o", "json", "--subscribe", &wanted];
+        let command = if is_reader { Cvo::new(arguments).kubeconfig(&file) } else { world.cluster.cvo(arguments) };
+        let said = command.run().await.unwrap();
+        let (code, plan) = (said.code, said.json::<Value>().unwrap());
+        (code, plan["rounds"][0]["hindrances"].to_string(), plan["unknown"].to_string())
+    };
+    let (code, held, _) = planned("widgets", false).await;
+    assert!(held.contains("minKubeVersion (99.0.0) > server version"), "{held}");
+    assert_eq!(code, Some(3));
+    let (code, held, unknown) = planned("gears", false).await;
+    assert_eq!((code, held.as_str()), (Some(0), "[]"), "{unknown}");
+    assert!(!unknown.contains("is not allowed"), "{unknown}");
+    let (code, held, unknown) = planned("gears", true).await;
+    assert_eq!((code, held.as_str()), (Some(0), "[]"), "{unknown}");
+    assert!(unknown.contains("a dry run is not allowed to who asks") && unknown.contains("cannot create"), "{unknown}");
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": "shop"},
+        "spec": {"hard": {"count/configmaps": "0"}}});
+    world.apply(&quota).await;
+    let limit = Instant::now() + LIMIT;
+    let held = loop {
+        // The quota counts once the cluster has counted.
+        let (_, held, _) = planned("gears", false).await;
+        if held.contains("exceeded quota") {
+            break held;
+        }
+        assert!(Instant::now() < limit, "{held}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert!(held.contains("ConfigMap shop/gears-0: the API server would refuse it"), "{held}");
+    let wrote: Vec<Request> = audit::requests(&world.cluster.audit_log(), READER).unwrap();
+    assert!(!wrote.is_empty() && !wrote.iter().any(Request::wrote), "{wrote:?}");
+    world.cluster.down().await.unwrap();
 }

@@ -2,6 +2,7 @@
 //! rights that the release gives the component.
 
 mod asking;
+mod bundles;
 mod moving;
 mod placing;
 mod private;
@@ -205,10 +206,12 @@ async fn pods_serve_catalogs_on_a_node_where_restricted_is_enforced() {
         Box::pin(world.move_an_image()),
         Box::pin(world.lose_a_server()),
         Box::pin(world.read_private_images()),
+        Box::pin(world.read_bundles()),
     ];
     // Each goes on when another one fails, and says what it has found.
     let ended = join_all(steps.into_iter().map(|step| AssertUnwindSafe(step).catch_unwind())).await;
     assert!(ended.iter().all(Result::is_ok), "{}", files::tail(&world.cluster.log(PROCESS), 200));
+    world.restart_while_a_bundle_is_read().await;
     world.assert_nothing_was_forbidden();
     world.cluster.down().await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! What a round would write: its bundles are fetched, and the objects are read that they are about.
 
+use super::reader::Tried;
 use super::state::State;
 use crate::cli::release::ImageSource;
 use crate::object::read::Read;
@@ -16,6 +17,7 @@ use crate::olm::plan::step::Action;
 use crate::olm::resolve::answer::New;
 use crate::olm::subscription::Unpacked;
 use crate::olm::subscription::forecast::{Hypothesis, PlannedPlan, Round};
+use crate::version::parse_tolerant;
 use anyhow::Context;
 use futures::StreamExt;
 use futures::stream;
@@ -65,6 +67,8 @@ pub(super) async fn foretell(
         return Ok(Forecast { held: failed, ..Forecast::default() });
     }
     let (mut all, mut superseded) = (Forecast::default(), planned.superseded);
+    let kubernetes = parse_tolerant(&state.cluster.kubernetes)
+        .map_err(|_| "the version of the API server is not known from here".to_owned());
     for planned in planned.plans {
         match object(state, planned, showing.is_first && !now.is_supposed())? {
             Err(cause) => all.held.push(cause),
@@ -79,14 +83,40 @@ pub(super) async fn foretell(
                     superseded: &superseded,
                     groups: &state.groups,
                     unfit: &unfit,
+                    kubernetes: kubernetes.as_ref().map_err(String::as_str),
                     values: showing.values,
                 };
-                all.extend(forecast(&premise, known));
+                let mut told = forecast(&premise, known);
+                if showing.is_first && told.held.is_empty() {
+                    try_out(state, &mut told).await;
+                }
+                all.extend(told);
                 superseded.clear();
             }
         }
     }
     Ok(all)
+}
+
+/// Asks the API server about all that would be written, without writing it, by the rights of who asks.
+async fn try_out(state: &State, told: &mut Forecast) {
+    let trials = std::mem::take(&mut told.trials);
+    let tried = trials.iter().map(|trial| async move { (&trial.key, state.reader.try_out(trial).await) });
+    let tried: Vec<_> = stream::iter(tried.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+    let mut not_allowed = Vec::new();
+    for (key, tried) in tried {
+        match tried {
+            Tried::Refused(cause) => told.held.push(format!("{key}: the API server would refuse it: {cause}")),
+            Tried::NotAllowed(cause) => not_allowed.push(cause),
+            Tried::Taken | Tried::NoVerdict => {}
+        }
+    }
+    if let Some(first) = not_allowed.first() {
+        told.unknown.push(format!(
+            "Whether the API server takes {} of the objects: a dry run is not allowed to who asks, who needs the rights to write them: {first}",
+            not_allowed.len()
+        ));
+    }
 }
 
 /// A plan with its steps and whether it is still to be made, or why there is none.

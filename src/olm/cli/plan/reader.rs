@@ -1,9 +1,11 @@
 //! Where the objects are that a plan starts from: in a cluster, or in a folder with files of them.
 
-use crate::cluster::{Clients, Kind, Kinds, Objects};
+use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects};
 use crate::object::read::Read;
 use crate::object::yaml;
+use crate::olm::api::MANAGER;
 use crate::olm::cli::objects::raw;
+use crate::olm::forecast::Trial;
 use crate::olm::forecast::known::Key;
 use crate::olm::plan::definition::add_unfit;
 use crate::olm::plan::schema::Schema;
@@ -16,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a `--from` says that is no folder.
 pub(super) const CLUSTER: &str = "cluster";
@@ -31,6 +34,8 @@ const WITHOUT_NAMESPACE: [&str; 9] = [
     "ConsoleLink",
     "ConsolePlugin",
 ];
+/// What a server says to who may not write an object, or may not give rights that he does not have.
+const RIGHTS: [&str; 3] = ["cannot create resource", "cannot update resource", "attempting to grant"];
 /// Objects in one page of a list.
 const PAGE: u32 = 250;
 
@@ -43,14 +48,28 @@ pub(super) enum Reader {
 pub(super) struct Connected {
     clients: Clients,
     objects: Objects,
+    /// Asks what would become of writes; the server stores none of them.
+    tried: Objects,
     kinds: Kinds,
+}
+
+/// What the API server says of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    Taken,
+    Refused(String),
+    /// It cannot say.
+    NoVerdict,
+    /// Whoever asks may not.
+    NotAllowed(String),
 }
 
 impl Reader {
     pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Reader> {
         let clients = Clients::connect(kubeconfig).await?;
         let objects = Objects::reader(clients.call.clone());
-        Ok(Reader::Cluster(Box::new(Connected { clients, objects, kinds: Kinds::default() })))
+        let tried = Objects::new(clients.call.clone(), MANAGER, Arc::new(|| true)).dry_run();
+        Ok(Reader::Cluster(Box::new(Connected { clients, objects, tried, kinds: Kinds::default() })))
     }
 
     /// All files below a folder that end with `.yaml`, `.yml` or `.json`, and the elements of their lists.
@@ -150,6 +169,18 @@ impl Reader {
         }
     }
 
+    /// What the API server says of a write, which it does not carry out. A folder says nothing.
+    pub(super) async fn try_out(&self, trial: &Trial) -> Tried {
+        let Reader::Cluster(cluster) = self else { return Tried::NoVerdict };
+        let Trial { is_new, api_version, key, object, refers } = trial;
+        let Ok(Some(kind)) = self.kind(api_version, &key.kind).await else { return Tried::NoVerdict };
+        let answer = match is_new {
+            true => cluster.tried.create(&kind, &key.namespace, object).await,
+            false => cluster.tried.replace(&kind, &key.namespace, &key.name, object).await,
+        };
+        verdict(answer.map(drop), *refers)
+    }
+
     /// Objects of a kind without a namespace that have these labels, or why they cannot be read.
     pub(super) async fn labelled(&self, api_version: &str, kind: &str, labels: &str) -> Result<Vec<Value>, String> {
         let Reader::Cluster(cluster) = self else { return Ok(self.labelled_in_folder(kind, labels)) };
@@ -201,6 +232,21 @@ impl Reader {
     }
 }
 
+/// `refers`: the write refers to what is not there yet.
+fn verdict(answer: Result<(), ApiError>, refers: bool) -> Tried {
+    let Err(error) = answer else { return Tried::Taken };
+    // Quotas and pod security answer with the same code.
+    let lacks = |text: &str| RIGHTS.iter().any(|words| text.contains(words));
+    let text = error.to_string();
+    match () {
+        () if error.is_already_exists() || error.is_conflict() => Tried::Taken,
+        () if error.is_of_dry_run() => Tried::NoVerdict,
+        () if refers && (error.is_not_found() || error.is_forbidden()) => Tried::NoVerdict,
+        () if error.is_forbidden() && lacks(&text) => Tried::NotAllowed(text),
+        () => Tried::Refused(text),
+    }
+}
+
 fn read_file(path: &Path) -> anyhow::Result<Vec<Value>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let documents = yaml::documents(&bytes).with_context(|| format!("cannot read {}", path.display()))?;
@@ -213,4 +259,41 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<Value>> {
     }
     all.retain(|object| object.get("kind").is_some());
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cause;
+
+    #[test]
+    fn what_the_server_says_of_a_write_is_a_verdict_only_if_it_could_judge_it() {
+        let error = |code: u16, reason: &str, message: &str| {
+            let cause = Cause::Server { code, reason: reason.to_owned(), message: message.to_owned() };
+            Err(ApiError { attempt: "create Role ns/a".to_owned(), cause })
+        };
+        let (denied, quota) =
+            ("roles is forbidden: User \"x\" cannot create resource \"roles\"", "is forbidden: exceeded quota: q");
+        let grant = "is forbidden: user \"x\" is attempting to grant RBAC permissions not currently held";
+        let named = |answer: Result<(), ApiError>, refers: bool| match verdict(answer, refers) {
+            Tried::Taken => "taken",
+            Tried::Refused(_) => "refused",
+            Tried::NoVerdict => "no verdict",
+            Tried::NotAllowed(_) => "not allowed",
+        };
+        for (answer, refers, expected) in [
+            (Ok(()), false, "taken"),
+            (error(409, "AlreadyExists", "it exists"), false, "taken"),
+            (error(422, "Invalid", "spec.x: required"), false, "refused"),
+            (error(403, "Forbidden", quota), false, "refused"),
+            (error(403, "Forbidden", denied), false, "not allowed"),
+            (error(403, "Forbidden", grant), false, "not allowed"),
+            (error(403, "Forbidden", grant), true, "no verdict"),
+            (error(404, "NotFound", "role a not found"), true, "no verdict"),
+            (error(404, "NotFound", "namespace ns not found"), false, "refused"),
+            (error(400, "BadRequest", "admission webhook w does not support dry run"), false, "no verdict"),
+        ] {
+            assert_eq!(named(answer.clone(), refers), expected, "{answer:?}");
+        }
+    }
 }

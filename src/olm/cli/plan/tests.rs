@@ -94,6 +94,7 @@ fn planned(held: &[&str]) -> Plan {
             change(Verb::Delete, ("operators.coreos.com", "ClusterServiceVersion"), "a.v1", "a.v1", &[]),
         ],
         unchanged: 2,
+        trials: Vec::new(),
         rights: vec![NewRights {
             of: "a.v2".to_owned(),
             account: "a".to_owned(),

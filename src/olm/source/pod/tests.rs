@@ -272,3 +272,62 @@ fn image_that_is_read_through_a_node_needs_no_server_and_pods_say_why_they_are_t
         assert_eq!((told, told.and_then(Why::of)), (word, Some(why).filter(|_| word.is_some())));
     }
 }
+
+#[test]
+fn pod_of_a_bundle_runs_once_as_pods_of_its_catalog_do() {
+    let image = "quay.io/a/bundle@sha256:bb";
+    let config = json!({"tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"disk": "fast"},
+        "priorityClassName": "low", "affinity": {"nodeAffinity": {}}});
+    let source = source(json!({"grpcPodConfig": config, "secrets": ["pull", ""]}));
+    let strict = Pods { enforced: Some("restricted"), has_users: false, ..PODS.clone() };
+    let pod = bundle::pod(&PodInput { pods: &strict, ..input(&source, image) }, "my.cat-bundle-1");
+    let _: Pod = typed(&pod);
+    let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
+    assert_eq!((&metadata["name"], &metadata["namespace"]), (&json!("my.cat-bundle-1"), &json!("shop")));
+    // Services and policies of the catalog select by another label.
+    let labels = json!({"olm.managed": "true", "operatorframework.io/bundle-unpack-ref": "my.cat-bundle-1"});
+    assert_eq!(metadata["labels"], labels);
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "u1");
+    for (field, expected) in [
+        ("restartPolicy", json!("Never")),
+        ("activeDeadlineSeconds", json!(600)),
+        ("automountServiceAccountToken", json!(false)),
+        ("imagePullSecrets", json!([{"name": "pull"}])),
+        ("nodeSelector", config["nodeSelector"].clone()),
+        ("tolerations", config["tolerations"].clone()),
+        ("affinity", config["affinity"].clone()),
+        ("priorityClassName", json!("low")),
+        (
+            "securityContext",
+            json!({"seccompProfile": {"type": "RuntimeDefault"}, "runAsNonRoot": true, "runAsUser": 1001}),
+        ),
+        ("serviceAccountName", Value::Null),
+    ] {
+        assert_eq!(spec[field], expected, "{field}");
+    }
+    let (tool, bundle) = (&spec["initContainers"][0], &spec["containers"][0]);
+    assert_eq!((&tool["image"], &bundle["image"]), (&json!(PODS.server_image), &json!(image)));
+    assert_eq!(bundle["command"], json!(["/utilities/cvo", "bundle", "print"]));
+    assert_eq!(bundle["volumeMounts"], json!([{"name": "utilities", "mountPath": "/utilities", "readOnly": true}]));
+    for container in [tool, bundle] {
+        let expected = json!({"readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+        assert_eq!(container["securityContext"], expected);
+        assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+    }
+    // Without pull secrets of the catalog those of the account of the namespace count.
+    let source = self::source(json!({}));
+    let pod = bundle::pod(&input(&source, image), "a");
+    assert_eq!((&pod["spec"]["imagePullSecrets"], &pod["spec"]["securityContext"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn names_of_pods_of_bundles_differ_and_are_labels() {
+    let long = "a".repeat(39) + ".-" + &"b".repeat(200);
+    for catalog in ["my.cat", long.as_str()] {
+        let name = |image: &str, moment: i128| bundle::name(catalog, image, moment);
+        let one = name("a/b:1", 1);
+        assert!(one.len() <= 63 && one.contains("-bundle-") && !one.contains(".-"), "{one}");
+        assert_ne!(one, name("a/b:1", 2), "another attempt has another one");
+        assert_ne!(one, name("a/b:2", 1));
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::olm::api::install_plan::Step;
+use crate::olm::steps::StepError;
 
 fn complete(csv: &str) -> Plan {
     plan(1, csv, InstallPlanPhase::Complete)
@@ -253,4 +254,32 @@ fn plan_with_megabytes_of_manifests_fits_into_an_object_and_says_where_they_are(
         new.object(&BTreeMap::new()).unwrap().1.bundle_lookups.len()
     };
     assert_eq!((inline(600_000), inline(1_000)), (1, 0));
+}
+
+/// Even where the plan says only where the manifests are, each step takes some room.
+#[test]
+fn bundle_with_thousands_of_objects_is_refused_before_anything_is_written() {
+    let map = |at: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{at}")}});
+    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": "a.v2"},
+        "spec": {"install": {"strategy": "deployment", "spec": {"deployments": []}}}});
+    let with = |count: usize| {
+        let texts: Vec<String> = (0..count).map(|at| map(at).to_string()).chain([csv.to_string()]).collect();
+        let mut new = Case::of(&["a"]).decide().create.remove(0);
+        new.bundles[0].1 = Arc::new(read::manifests("a.v2", &texts).unwrap());
+        new
+    };
+    let (plan, status) = with(1_500).object(&BTreeMap::new()).unwrap();
+    let size = json!(plan).to_string().len() + json!(status).to_string().len();
+    assert_eq!(status.plan.len(), 1_501);
+    assert!(size < 1_500_000, "{size}");
+    let error = with(9_999).object(&BTreeMap::new()).unwrap_err();
+    let StepError::Large { steps, bytes, .. } = &error else { panic!("{error}") };
+    assert_eq!(*steps, 10_000);
+    assert!(*bytes > 1_400_000);
+    let text = error.to_string();
+    for expected in
+        ["10000 steps", &bytes.to_string(), "at most 1400000", "bundle CSV a.v2", "fewer objects", "per-operator"]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
 }

@@ -28,6 +28,12 @@ fn supposed_subscriptions_and_removals_are_answered_with_what_would_be_installed
     let answer = asked(&case, &json!({"subscribe": [{"name": "b", "source": "main"}]})).unwrap();
     assert_eq!(installs(&answer), [["a.v2", "b.v1", "c.v1"]]);
     assert_eq!((&answer["kind"], &answer["status"]["truncated"]), (&json!("SubscriptionReview"), &json!(false)));
+    let unknown = answer["status"]["unknown"][0].as_str().unwrap();
+    assert!(
+        unknown.contains("not fetched") && unknown.contains("a.v2, b.v1, c.v1") && unknown.contains("cvo olm plan")
+    );
+    let answer = asked(&case, &json!({"remove": ["sub-a"]})).unwrap();
+    assert_eq!(answer["status"]["unknown"], Value::Null, "there is no bundle");
     let answer = asked(
         &case,
         &json!({"remove": ["sub-a"], "subscribe": [{"name": "a", "source": "main", "channel": "stable",

@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     /// Of which each catalog gets one.
     pub ports: RangeInclusive<u16>,
     pub operators: Operators,
-    pub pods: PodSettings,
+    pub pods: Arc<PodSettings>,
     /// For servers of catalogs outside of the cluster.
     pub proxies: Arc<Proxies>,
 }

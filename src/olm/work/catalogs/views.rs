@@ -298,15 +298,25 @@ fn pod_seen(pod: &Pod) -> PodSeen {
 
 /// What a container waits for, or why the pod is on no node.
 fn waits_for(pod: &Pod) -> Option<String> {
+    container_waits(pod).or_else(|| not_scheduled(pod))
+}
+
+/// What a container waits for that does not only begin.
+pub(crate) fn container_waits(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let mut waiting = containers.filter_map(|it| it.state.as_ref()?.waiting.as_ref());
     let told = waiting.find(|it| !matches!(it.reason.as_deref(), Some("PodInitializing" | "ContainerCreating")));
-    if let Some(told) = told {
+    told.map(|told| {
         let parts = [told.reason.as_deref(), told.message.as_deref()];
         let text = parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
-        return Some(shortened(&text, CAUSE).into_owned());
-    }
+        shortened(&text, CAUSE).into_owned()
+    })
+}
+
+/// Why the pod is on no node.
+pub(crate) fn not_scheduled(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
     let scheduled = status.conditions.iter().flatten().find(|it| it.type_ == "PodScheduled" && it.status == "False");
     scheduled.and_then(|it| it.message.as_deref()).map(|text| shortened(text, CAUSE).into_owned())
 }

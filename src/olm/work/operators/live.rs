@@ -11,7 +11,7 @@ use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
-use crate::olm::work::definition::Definition;
+use crate::olm::operator::definition::Definition;
 use crate::olm::work::follow::{Follow, originals};
 use std::sync::Arc;
 use tokio::sync::Notify;

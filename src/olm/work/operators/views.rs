@@ -4,12 +4,12 @@ use super::whole::WholeDeployment;
 use crate::cluster::followed::View;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
-use crate::olm::api::keys::{annotation, label};
+use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::operator::definition::Definition as DefinitionObject;
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::operator::rights::Rules;
-use crate::olm::work::definition::Definition as DefinitionObject;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -127,17 +127,7 @@ impl View for DefinitionView {
     type Object = DefinitionObject;
 
     fn of(object: DefinitionObject) -> Self {
-        let annotations = object.metadata.annotations.iter().flatten();
-        let alongside = annotations.filter(|(key, _)| key.starts_with(annotation::INSTALLED_ALONGSIDE));
-        let id = |(_, value): (&String, &String)| {
-            value.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
-        };
-        let definition = Definition {
-            uid: uid(&object.metadata),
-            is_available: object.is_available(),
-            alongside: alongside.filter_map(id).collect(),
-            served: object.served().map(ToOwned::to_owned).collect(),
-        };
+        let definition = object.required();
         DefinitionView { version: version(&object.metadata), definition }
     }
 

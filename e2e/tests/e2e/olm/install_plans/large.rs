@@ -23,6 +23,7 @@ const LARGEST: Version = Version {
     padding: (1_000_000, &[1_000_000, 1_000_000, 200_000]),
     properties: 0,
     everywhere: false,
+    kubernetes: "",
 };
 /// No object may be larger.
 const MOST: usize = 1 << 20;

@@ -31,7 +31,7 @@ fn known(wanted: &Wanted, way: &Way) -> Known {
     Known {
         catalogs: Some(BTreeMap::from([(id(), Visible::default())])),
         reach: BTreeMap::from([(id(), way.clone())]),
-        kubernetes: String::new(),
+        ..Known::default()
     }
 }
 
@@ -53,7 +53,7 @@ async fn bundle_that_failed_is_fetched_at_once_where_another_way_leads_there() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(folder.path(), 0).unwrap());
     let mut unpacker =
-        Unpacker::new(Arc::new(Bundles::new(store)), Duration::ZERO, Arc::default(), CancellationToken::new());
+        Unpacker::new(Arc::new(Bundles::new(store, None)), Duration::ZERO, Arc::default(), CancellationToken::new());
     let wanted = wanted("registry.invalid/ink:1");
     let first = way("no proxy is known");
     assert_eq!(unpacker.want(std::slice::from_ref(&wanted), &known(&wanted, &first)), None);
@@ -112,8 +112,12 @@ impl World {
     fn new() -> World {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(folder.path(), 0).unwrap());
-        let unpacker =
-            Unpacker::new(Arc::new(Bundles::new(store)), Duration::ZERO, Arc::default(), CancellationToken::new());
+        let unpacker = Unpacker::new(
+            Arc::new(Bundles::new(store, None)),
+            Duration::ZERO,
+            Arc::default(),
+            CancellationToken::new(),
+        );
         World { unpacker, _folder: folder }
     }
 

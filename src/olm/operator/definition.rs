@@ -1,14 +1,14 @@
 //! A CustomResourceDefinition without its schemas, which are many times larger than the rest.
 
+use super::requirements;
 use crate::object::null_is_default;
+use crate::olm::api::keys::annotation::INSTALLED_ALONGSIDE;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
 use serde::Deserialize;
 
-#[derive(Resource, Clone, Debug, Default, Deserialize)]
-#[resource(inherit = CustomResourceDefinition)]
-pub(super) struct Definition {
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Definition {
     pub metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
@@ -39,26 +39,67 @@ struct Status {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Condition {
+pub(crate) struct Condition {
     #[serde(rename = "type")]
     type_: String,
     pub status: String,
     pub message: String,
 }
 
+impl k8s_openapi::Resource for Definition {
+    const API_VERSION: &'static str = <CustomResourceDefinition as k8s_openapi::Resource>::API_VERSION;
+    const GROUP: &'static str = <CustomResourceDefinition as k8s_openapi::Resource>::GROUP;
+    const KIND: &'static str = <CustomResourceDefinition as k8s_openapi::Resource>::KIND;
+    const VERSION: &'static str = <CustomResourceDefinition as k8s_openapi::Resource>::VERSION;
+    const URL_PATH_SEGMENT: &'static str = <CustomResourceDefinition as k8s_openapi::Resource>::URL_PATH_SEGMENT;
+    type Scope = <CustomResourceDefinition as k8s_openapi::Resource>::Scope;
+}
+
+impl k8s_openapi::Metadata for Definition {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
 impl Definition {
-    pub(super) fn condition(&self, type_: &str) -> Option<&Condition> {
+    pub(crate) fn condition(&self, type_: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|it| it.type_ == type_)
     }
 
     /// Whether its kind can be used: it is established, and its names are accepted.
-    pub(super) fn is_available(&self) -> bool {
+    pub(crate) fn is_available(&self) -> bool {
         let is = |type_: &str| self.condition(type_).is_some_and(|it| it.status == "True");
         is("Established") && is("NamesAccepted")
     }
 
+    /// Whether the server has said anything of it yet.
+    pub(crate) fn is_judged(&self) -> bool {
+        !self.status.conditions.is_empty()
+    }
+
+    /// As requirements know it.
+    pub(crate) fn required(&self) -> requirements::Definition {
+        let annotations = self.metadata.annotations.iter().flatten();
+        let alongside = annotations.filter(|(key, _)| key.starts_with(INSTALLED_ALONGSIDE));
+        let id = |(_, value): (&String, &String)| {
+            value.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
+        };
+        requirements::Definition {
+            uid: self.metadata.uid.clone().unwrap_or_default(),
+            is_available: self.is_available(),
+            alongside: alongside.filter_map(id).collect(),
+            served: self.served().map(ToOwned::to_owned).collect(),
+        }
+    }
+
     /// Names of the versions that are served.
-    pub(super) fn served(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn served(&self) -> impl Iterator<Item = &str> {
         self.spec.versions.iter().filter(|it| it.served).map(|it| it.name.as_str())
     }
 }
