@@ -54,6 +54,25 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
+/// A file or a folder of an image.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    name: &'a str,
+    mode: u32,
+    /// None for a folder.
+    content: Option<&'a [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    pub fn file(name: &'a str, mode: u32, content: &'a [u8]) -> Entry<'a> {
+        Entry { name, mode, content: Some(content) }
+    }
+
+    pub fn folder(name: &'a str, mode: u32) -> Entry<'a> {
+        Entry { name, mode, content: None }
+    }
+}
+
 /// Pushes an image (`repository:tag`) with these files and labels to a registry without TLS, and returns its digest.
 pub async fn push(
     registry: &str,
@@ -61,8 +80,19 @@ pub async fn push(
     files: &[(&str, &[u8])],
     labels: &[(&str, &str)],
 ) -> anyhow::Result<String> {
+    let entries: Vec<Entry<'_>> = files.iter().map(|(name, content)| Entry::file(name, 0o644, content)).collect();
+    push_entries(registry, image, &entries, labels).await
+}
+
+/// The same with programs and folders.
+pub async fn push_entries(
+    registry: &str,
+    image: &str,
+    entries: &[Entry<'_>],
+    labels: &[(&str, &str)],
+) -> anyhow::Result<String> {
     let (repository, tag) = image.rsplit_once(':').with_context(|| format!("{image} has no tag"))?;
-    let archive = archive(files)?;
+    let archive = archive(entries)?;
     let layer = compressed(&archive)?;
     let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
     let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": labels},
@@ -90,13 +120,14 @@ fn compressed(archive: &[u8]) -> std::io::Result<Vec<u8>> {
     packed.finish()
 }
 
-fn archive(files: &[(&str, &[u8])]) -> std::io::Result<Vec<u8>> {
+fn archive(entries: &[Entry<'_>]) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    for (name, content) in files {
+    for Entry { name, mode, content } in entries {
         let mut header = tar::Header::new_gnu();
-        header.set_size(content.len() as u64);
-        header.set_mode(0o644);
-        archive.append_data(&mut header, name, *content)?;
+        header.set_entry_type(if content.is_some() { tar::EntryType::Regular } else { tar::EntryType::Directory });
+        header.set_size(content.unwrap_or_default().len() as u64);
+        header.set_mode(*mode);
+        archive.append_data(&mut header, name, content.unwrap_or_default())?;
     }
     archive.into_inner()
 }

@@ -50,6 +50,11 @@ pub(crate) fn is_supported(kind: (&str, &str)) -> bool {
     SUPPORTED.contains(&kind)
 }
 
+/// The group of such a kind: each is in the list once.
+pub(crate) fn group_of(kind: &str) -> Option<&'static str> {
+    SUPPORTED.iter().find(|(_, supported)| *supported == kind).map(|(group, _)| *group)
+}
+
 /// A bundle that is to be installed.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen<'a> {

@@ -192,7 +192,8 @@ impl<'a> Facts<'a> {
             before.map(|it| (it.current_csv.as_str(), it.installed_csv.as_str())).unwrap_or_default();
         let named = before.and_then(|it| it.install_plan_ref.as_ref()?.name.as_deref());
         let plans = self.plans_of(subscription);
-        let plan = plans.first().copied();
+        // Whoever sees the name of a plan sees with it which version was chosen.
+        let plan = plans.iter().find(|plan| !plan.is_unwritten()).copied();
         let is_missing = named.is_some_and(|name| self.plans.iter().all(|plan| plan.name != name));
         let planned = plans.iter().find_map(|plan| plan.packages.get(&subscription.spec.name)).map(String::as_str);
         // Whoever deletes a plan before it is carried out wants another choice.
@@ -204,7 +205,7 @@ impl<'a> Facts<'a> {
             current: current.to_owned(),
             installed: installed.to_owned(),
             plan,
-            plan_is_missing: is_missing && plan.is_none(),
+            plan_is_missing: is_missing && plans.is_empty(),
         }
     }
 

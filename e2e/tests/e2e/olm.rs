@@ -12,6 +12,7 @@ mod node_pods;
 mod operators;
 mod packages;
 mod pages;
+mod peer_suite;
 mod plain;
 mod plan;
 mod pods;

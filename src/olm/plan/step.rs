@@ -91,10 +91,32 @@ impl Item {
     }
 }
 
+/// Whoever writes steps by hand may leave the group out: which kinds plans may have is known.
+fn group(resource: &StepResource) -> &str {
+    match resource.group.as_str() {
+        "" if resource.kind == CSV.1 => CSV.0,
+        "" => steps::group_of(&resource.kind).unwrap_or_default(),
+        group => group,
+    }
+}
+
+/// Clients write objects without their type where the step says it.
+fn add_type(object: &mut Value, resource: &StepResource, (group, kind): (&str, &str)) {
+    let Some(fields) = object.as_object_mut() else { return };
+    if fields.contains_key("apiVersion") || fields.contains_key("kind") || resource.version.is_empty() {
+        return;
+    }
+    // Some give the group there too.
+    let version = resource.version.rsplit('/').next().unwrap_or_default();
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    fields.insert("apiVersion".to_owned(), json!(api_version));
+    fields.insert("kind".to_owned(), json!(kind));
+}
+
 /// The object of a step. `found`: the content that manifests refer to.
 pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found) -> Result<Item, StepError> {
     let resource = &step.resource;
-    let of_kind = (resource.group.as_str(), resource.kind.as_str());
+    let of_kind = (group(resource), resource.kind.as_str());
     let is_bundle_secret = of_kind == ("", BUNDLE_SECRET);
     let object = if is_bundle_secret { SECRET } else { of_kind };
     if object != CSV && !steps::is_supported(object) {
@@ -122,6 +144,7 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found)
         return Ok(item);
     }
     item.object = object_of(resource, found)?;
+    add_type(&mut item.object, resource, object);
     let text = |pointer: &str| item.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);

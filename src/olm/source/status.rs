@@ -11,7 +11,7 @@ use crate::object::read::Read;
 use crate::olm::api::catalog_source::{
     CatalogSourceStatus, ConfigMapReference, Connection, ConnectionState, RegistryService, condition,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// The port of the Services of catalogs.
@@ -135,8 +135,22 @@ impl Said<'_> {
             (_, _, None) => return None,
         };
         let same = before.filter(|before| (&before.address, &before.last_observed_state) == (&address, &state));
-        let last_connect = same.and_then(|before| before.last_connect.clone()).unwrap_or(Time(seconds(since)));
-        Some(ConnectionState { address, last_observed_state: state, last_connect: Some(last_connect) })
+        let connected =
+            same.and_then(|before| before.last_connect.as_ref()).map_or_else(|| seconds(since), |time| time.0);
+        let connected = if state == Connection::Ready { self.content_since(connected) } else { connected };
+        Some(ConnectionState { address, last_observed_state: state, last_connect: Some(Time(connected)) })
+    }
+
+    /// Clients that have changed a ConfigMap wait for a connection that is later than the change: where a pod serves it, that is a new
+    /// one each time. Times are of whole seconds, and serving it takes less than one.
+    fn content_since(&self, connected: Timestamp) -> Timestamp {
+        let config_map = self.config_map().filter(|_| matches!(self.wanted, Some(Wanted::ConfigMap(_))));
+        match config_map.and_then(|it| it.last_update_time) {
+            Some(updated) if updated.0 >= connected => {
+                updated.0.checked_add(SignedDuration::from_secs(1)).unwrap_or(updated.0)
+            }
+            _ => connected,
+        }
     }
 
     /// The state of the connection to a server, and since when. One that is connected is ready once its content is there. `None`: it

@@ -190,6 +190,10 @@ impl World {
         self.status().connection_state.map(|connection| connection.last_observed_state)
     }
 
+    fn connected(&self) -> Option<Time> {
+        self.status().connection_state.and_then(|connection| connection.last_connect)
+    }
+
     fn condition(&self, type_: &str) -> Option<Condition> {
         self.status().conditions.into_iter().find(|condition| condition.type_ == type_)
     }

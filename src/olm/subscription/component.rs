@@ -64,14 +64,19 @@ impl Facts<'_> {
             (false, _) => {}
             (true, false) => decision.superseded.extend(others.into_iter().cloned()),
             (true, true) => {
-                let last =
-                    self.plans.iter().map(|plan| plan.generation).chain(decision.create.iter().map(|it| it.generation));
+                let created = decision.create.iter().map(|it| it.generation);
+                let last = self.plans.iter().map(|plan| plan.generation).chain(created).chain(self.deleted_plans());
                 let generation = last.max().unwrap_or_default() + 1;
                 let begun = same.first().map(|plan| &***plan);
                 decision.create.push(self.new_plan(component, bundles, begun, generation));
                 trouble.refused = self.refused.map(ToOwned::to_owned);
             }
         }
+    }
+
+    /// Generations of plans that Subscriptions had, and that may be deleted.
+    fn deleted_plans(&self) -> impl Iterator<Item = i64> {
+        self.subscriptions.iter().filter_map(|it| it.status.as_ref()?.install_plan_generation)
     }
 
     /// The bundles that are there. The others are wanted.

@@ -118,6 +118,11 @@ impl Plan {
         matches!(self.phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
     }
 
+    /// Whether it exists, and its status is still to come: two requests are needed to make one.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.is_empty && self.phase == InstallPlanPhase::None && self.packages.is_empty()
+    }
+
     /// Whether it is being carried out.
     pub(crate) fn is_running(&self) -> bool {
         !self.is_empty && !self.has_ended() && (self.approved || self.phase == InstallPlanPhase::Installing)

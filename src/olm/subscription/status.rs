@@ -83,7 +83,8 @@ impl Said<'_> {
         let kept = || self.before().and_then(|it| it.install_plan_generation);
         SubscriptionStatus {
             state: self.state(&standing),
-            install_plan_generation: generation.or_else(kept).filter(|_| reference.is_some()),
+            // Kept without a plan: the next one is another one than what was deleted.
+            install_plan_generation: generation.or_else(kept),
             install_plan_ref: reference,
             installplan: old,
             reason: self.before().map(|it| it.reason.clone()).unwrap_or_default(),
@@ -176,9 +177,15 @@ impl Said<'_> {
         let mut is_there = false;
         for ((namespace, name), visible) in self.facts.visible() {
             count += 1;
-            is_there |= *namespace == spec.source_namespace && *name == spec.source;
-            if let Err(cause) = visible.health.as_ref()? {
-                sick.push(format!("catalogsource {namespace}/{name} unhealthy: {cause}"));
+            let is_target = *namespace == spec.source_namespace && *name == spec.source;
+            is_there |= is_target;
+            match visible.health.as_ref()? {
+                Ok(()) => {}
+                // Clients look for how this begins.
+                Err(cause) if is_target => {
+                    sick.insert(0, format!("targeted catalogsource {namespace}/{name} unhealthy: {cause}"));
+                }
+                Err(cause) => sick.push(format!("catalogsource {namespace}/{name} unhealthy: {cause}")),
             }
         }
         if !is_there {

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use super::{LIMIT, World, push};
 
 /// Names the program of operator-registry.
-const OPM: &str = "OPM";
+pub(super) const OPM: &str = "OPM";
 /// Calls at once: each is a process.
 const CALLS: usize = 4;
 

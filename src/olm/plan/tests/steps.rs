@@ -57,7 +57,20 @@ fn each_kind_has_its_way_and_others_are_no_part_of_a_plan() {
         ("console.openshift.io/v1", "ConsolePlugin", Action::Merge),
         ("networking.k8s.io/v1", "NetworkPolicy", Action::Merge),
     ] {
-        assert_eq!(item(&step(kind, &object(api_version, kind))).unwrap().action, expected, "{kind}");
+        let whole = step(kind, &object(api_version, kind));
+        assert_eq!(item(&whole).unwrap().action, expected, "{kind}");
+        // As somebody writes it who does not know the group.
+        let mut short = whole.clone();
+        short.resource.group.clear();
+        assert_eq!(item(&short), item(&whole), "{kind}");
+        // Without a type in the manifest, and with the group in the version, as Go programs write both.
+        let mut untyped = object(api_version, kind);
+        untyped.as_object_mut().unwrap().retain(|key, _| key != "apiVersion" && key != "kind");
+        short.resource.manifest = untyped.to_string();
+        for version in [api_version, api_version.rsplit('/').next().unwrap()] {
+            short.resource.version = version.to_owned();
+            assert_eq!(item(&short), item(&whole), "{kind} of {version}");
+        }
     }
     let secret = item(&step("BundleSecret", &object("v1", "Secret"))).unwrap();
     assert_eq!((secret.action, secret.kind.as_str()), (Action::Merge, "Secret"));

@@ -144,6 +144,7 @@ fn config_map_is_adopted_read_and_named() {
     };
     assert_eq!(world.status().config_map_reference, Some(reference));
     assert_eq!(world.state(), Some(Connection::Ready));
+    assert_eq!(world.connected(), time(4), "whoever has changed it waits for a later connection");
     assert_eq!(world.words(condition::CONTENT_LOADED).unwrap().2, format!("ConfigMap catalog@{}", digest("a")));
 }
 
@@ -160,9 +161,15 @@ fn changed_config_map_is_read_and_a_sick_one_leaves_the_old_content() {
         format!("key packages, line 3: not a list; since 2026-03-01T12:00:03Z, and {old} is served meanwhile");
     assert_eq!(world.said(), (reason::CONFIG_MAP.to_owned(), message));
     assert_eq!(world.status().config_map_reference.unwrap().resource_version, "17");
+    let connected = world.connected();
     world.see("c", "19");
     world.load(4, "");
     assert_eq!(world.said(), Default::default());
+    let updated = world.status().config_map_reference.unwrap().last_update_time;
+    assert!(updated > connected && world.connected() > updated, "{connected:?}, {updated:?}");
+    let connected = world.connected();
+    world.step(90);
+    assert_eq!(world.connected(), connected, "as long as it is the same content");
     assert_eq!(world.status().config_map_reference.unwrap().resource_version, "19");
 }
 

@@ -147,6 +147,21 @@ fn plan_has_generation_approval_and_owners_of_the_namespace() {
 }
 
 #[test]
+fn plan_that_takes_the_place_of_a_deleted_one_has_another_name() {
+    let first = Case::of(&["a"]).decide().create.remove(0);
+    let made = plan(first.generation, "a.v2", InstallPlanPhase::RequiresApproval);
+    let status = Case::of(&["a"]).with_plan(made).status();
+    // It is gone, and after that the Subscription says so.
+    let deleted = Case::of(&["a"]).change(0, |it| it.status = Some(status.clone()));
+    let said = deleted.status();
+    assert_eq!((&said.install_plan_ref, said.install_plan_generation), (&None, Some(1)));
+    let told = Case::of(&["a"]).change(0, |it| it.status = Some(said.clone()));
+    let names: Vec<String> = [deleted, told].iter().map(|case| case.decide().create.remove(0).name()).collect();
+    assert_eq!(names[0], names[1], "whoever tries again makes the same one");
+    assert_ne!(names[0], first.name());
+}
+
+#[test]
 fn bundle_that_only_others_depend_on_gets_a_subscription() {
     let (_, status) = Case::of(&["b"]).decide().create.remove(0).object(&BTreeMap::new()).unwrap();
     let kinds: Vec<(&str, &str)> =

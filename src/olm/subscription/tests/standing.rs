@@ -70,6 +70,24 @@ fn plan_is_named_in_both_shapes_with_its_generation_and_phase() {
     assert_eq!(complete.said(condition::INSTALL_PLAN_FAILED), None);
 }
 
+#[test]
+fn plan_is_named_as_soon_as_it_says_which_version_was_chosen() {
+    let new = |generation| Plan {
+        is_empty: true,
+        packages: BTreeMap::new(),
+        ..plan(generation, "a.v1", InstallPlanPhase::None)
+    };
+    let found = Case::of(&["a"]).with_plan(new(1)).status();
+    assert_eq!((found.state, found.current_csv.as_str(), found.install_plan_ref), (State::None, "", None));
+    let second = Case::of(&["a"]).with_plan(plan(1, "a.v1", InstallPlanPhase::Complete)).with_plan(new(2));
+    let found = second.with_csv(csv("a.v1", Phase::Succeeded)).status();
+    let reference = found.install_plan_ref.unwrap();
+    assert_eq!((found.current_csv.as_str(), reference.name.as_deref()), ("a.v1", Some("install-1")));
+    // What was named before and is gone is not called missing while another one is being made.
+    let again = naming_a_plan("a.v1").with_csv(csv("a.v1", Phase::Succeeded)).with_plan(new(2));
+    assert_eq!(again.said(condition::INSTALL_PLAN_MISSING), None);
+}
+
 fn naming_a_plan(installed: &str) -> Case {
     Case::of(&["a"]).change(0, |it| {
         it.status = Some(SubscriptionStatus {
@@ -136,7 +154,7 @@ fn two_catalogs_that_are_down_are_both_named_with_their_errors() {
     let (_, unhealthy) = case.said(condition::CATALOG_SOURCES_UNHEALTHY).unwrap();
     let (reason, failed) = case.said(condition::RESOLUTION_FAILED).unwrap();
     insta::assert_snapshot!(format!("{unhealthy}\n{reason}: {failed}"), @r"
-    catalogsource global/community unhealthy: its image cannot be pulled: denied; catalogsource ns/main unhealthy: 10.0.0.1:50051: connection refused
+    targeted catalogsource ns/main unhealthy: 10.0.0.1:50051: connection refused; catalogsource global/community unhealthy: its image cannot be pulled: denied
     ErrorPreventedResolution: error using catalogsource global/community: its image cannot be pulled: denied; error using catalogsource ns/main: 10.0.0.1:50051: connection refused
     ");
     assert_eq!(case.planned(), None);
