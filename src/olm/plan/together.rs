@@ -58,8 +58,12 @@ impl Together {
 
     /// Why the ClusterServiceVersion of this step is not created in the namespace.
     pub(crate) fn owner_conflict(&self, item: &Item, namespace: &str) -> Option<String> {
-        let of_namespace: Vec<Arc<Csv>> = self.known.iter().filter(|csv| csv.namespace == namespace).cloned().collect();
-        step::owner_conflict(&Csv::read(&item.object), &of_namespace)
+        let own = Csv::read(&item.object);
+        let others = || self.csvs.iter().filter(|csv| csv.name != own.name);
+        // Operators may hand a kind on: what another step replaces goes, and what comes in its place counts.
+        let stays = |csv: &&Arc<Csv>| csv.namespace == namespace && others().all(|new| new.replaces != csv.name);
+        let all: Vec<Arc<Csv>> = self.known.iter().filter(stays).chain(others()).cloned().collect();
+        step::owner_conflict(&own, &all)
     }
 
     /// Which risks of the change of a definition are taken, and which are not. Versions that replace each other are one operator: a

@@ -1,5 +1,6 @@
 use super::super::reference::Found;
-use super::super::step::{Action, Context, Csv, StepError, copied, desired, merged, owner_conflict, read};
+use super::super::step::{Action, Context, Csv, Item, StepError, copied, desired, merged, owner_conflict, read};
+use super::super::together::Together;
 use super::*;
 use crate::merge::Outcome as Merged;
 use std::sync::Arc;
@@ -240,6 +241,24 @@ fn pull_secret_is_copied_without_what_belongs_to_the_original() {
 fn csv(name: &str, replaces: &str, owned: &str) -> Csv {
     Csv::read(&json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"replaces": replaces,
         "customresourcedefinitions": {"owned": [{"name": owned}]}}}))
+}
+
+#[test]
+fn operators_may_hand_a_definition_on_in_one_plan() {
+    let manifest = |name: &str, replaces: &str, owned: &str| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+            "spec": {"replaces": replaces, "customresourcedefinitions": {"owned": [{"name": owned}]}}})
+    };
+    let of = |manifest: &Value| item(&step("ClusterServiceVersion", manifest)).unwrap();
+    let takes = of(&manifest("b.v2", "b.v1", "as.example.com"));
+    let known = || vec![Arc::new(csv("a.v1", "", "as.example.com")), Arc::new(csv("b.v1", "", "bs.example.com"))];
+    let conflict = |gives: &[Item]| {
+        let items: Vec<Item> = gives.iter().chain([&takes]).cloned().collect();
+        Together::of(&items, known()).owner_conflict(&takes, "shop").is_some()
+    };
+    assert!(!conflict(&[of(&manifest("a.v2", "a.v1", "cs.example.com"))]));
+    assert!(conflict(&[of(&manifest("a.v2", "a.v1", "as.example.com"))]), "the next version keeps it");
+    assert!(conflict(&[]), "nothing replaces it");
 }
 
 #[test]
