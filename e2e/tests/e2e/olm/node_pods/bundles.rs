@@ -96,8 +96,9 @@ impl World {
         let failed = |it: &Subscription| {
             let told = condition(it, "BundleUnpackFailed");
             told.is_some_and(|(reason, text)| {
-                let by_node = ["on a node", "none@sha256:", "not found"].iter().all(|word| text.contains(word));
-                reason == "BundleUnpackFailed" && by_node
+                let by_node = ["on a node", "none@sha256:"].iter().all(|word| text.contains(word));
+                let by_kubelet = ["ErrImagePull", "ImagePullBackOff"].iter().any(|word| text.contains(word));
+                reason == "BundleUnpackFailed" && by_node && by_kubelet
             })
         };
         self.subscription("lacking", "none", "to say what the kubelet says", failed).await;
