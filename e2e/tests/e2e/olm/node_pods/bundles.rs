@@ -102,7 +102,7 @@ impl World {
             })
         };
         self.subscription("lacking", "none", "to say what the kubelet says", failed).await;
-        self.kubectl("delete namespace lacking --wait=false").await;
+        self.kubectl("delete subscriptions none -n lacking").await;
     }
 
     /// The process is killed while a pod waits for a node. The next one removes that pod, and reads the bundle by another one.
