@@ -5,6 +5,9 @@ use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// A rule that allows more single things than this is not taken apart: lists that are multiplied become large.
+pub(crate) const MAX_SINGLE: usize = 10_000;
+
 /// Rules of a role.
 pub(crate) type Rules = Arc<[PolicyRule]>;
 
@@ -42,7 +45,8 @@ impl Rights {
         Rights { given }
     }
 
-    /// Whether the account may do all that a rule says, in a namespace or, where that is empty, in all of them.
+    /// Whether the account may do all that a rule says, in a namespace or, where that is empty, in all of them. A rule that is not taken
+    /// apart has to be part of a single other one.
     pub(super) fn allow(&self, (own, account): (&str, &str), namespace: &str, rule: &PolicyRule) -> bool {
         let names = [
             format!("user {}", user(own, account)),
@@ -53,6 +57,9 @@ impl Rights {
         let given = names.iter().filter_map(|name| self.given.get(name)).flatten();
         let given: Vec<&PolicyRule> =
             given.filter(|(at, _)| at.is_empty() || at == namespace).flat_map(|(_, rules)| rules.iter()).collect();
+        if count(rule) > MAX_SINGLE {
+            return given.iter().any(|given| contains(given, rule));
+        }
         single(rule).iter().all(|wanted| given.iter().any(|rule| covers(rule, wanted)))
     }
 }
@@ -77,7 +84,10 @@ fn subject_name(subject: &Subject, namespace: &str) -> Option<String> {
 /// What the wanted rules allow and those of today do not, such as `get, list configmaps`.
 pub(crate) fn lacking(today: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<String> {
     let mut verbs: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for wanted in wanted.iter().flat_map(single).filter(|wanted| !today.iter().any(|rule| covers(rule, wanted))) {
+    let (large, wanted): (Vec<_>, Vec<_>) = wanted.iter().partition(|rule| count(rule) > MAX_SINGLE);
+    let large = large.into_iter().filter(|wanted| !today.iter().any(|rule| contains(rule, wanted)));
+    let large = large.map(|rule| format!("{} single things that one rule allows, too many to compare", count(rule)));
+    for wanted in wanted.into_iter().flat_map(single).filter(|wanted| !today.iter().any(|rule| covers(rule, wanted))) {
         let (verb, object) = match wanted {
             Wanted::Url { verb, url } => (verb, url.to_owned()),
             Wanted::Resource { verb, group, resource, name } => {
@@ -90,7 +100,7 @@ pub(crate) fn lacking(today: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<String
     let told = |(object, verbs): (String, BTreeSet<&str>)| {
         format!("{} {object}", verbs.into_iter().collect::<Vec<_>>().join(", "))
     };
-    verbs.into_iter().map(told).collect()
+    verbs.into_iter().map(told).chain(large).collect()
 }
 
 /// One thing that a rule allows.
@@ -142,6 +152,31 @@ pub(crate) fn count(rule: &PolicyRule) -> usize {
     let names = length(&rule.resource_names).max(1);
     let resources = length(&rule.api_groups).saturating_mul(length(&rule.resources)).saturating_mul(names);
     rule.verbs.len().saturating_mul(length(&rule.non_resource_urls).saturating_add(resources))
+}
+
+/// Whether a rule alone allows all that another one does.
+fn contains(rule: &PolicyRule, wanted: &PolicyRule) -> bool {
+    let (groups, resources) = (list(wanted.api_groups.as_ref()), list(wanted.resources.as_ref()));
+    let (verb, group, resource) = (first(&wanted.verbs), first(groups), first(resources));
+    let names = list(wanted.resource_names.as_ref());
+    let name = names.first().map(String::as_str);
+    let of = |verb, group, resource, name| covers(rule, &Wanted::Resource { verb, group, resource, name });
+    let is_of_resources = !groups.is_empty() && !resources.is_empty();
+    // What a rule allows is a product of lists, so that each list can be looked at alone.
+    let has_resources = !is_of_resources
+        || wanted.verbs.iter().all(|verb| of(verb, group, resource, name))
+            && groups.iter().all(|group| of(verb, group, resource, name))
+            && resources.iter().all(|resource| of(verb, group, resource, name))
+            && names.iter().all(|name| of(verb, group, resource, Some(name)));
+    let urls = list(wanted.non_resource_urls.as_ref());
+    let has = |verb, url| covers(rule, &Wanted::Url { verb, url });
+    let has_urls = urls.iter().all(|url| has(verb, url))
+        && (urls.is_empty() || wanted.verbs.iter().all(|verb| has(verb, first(urls))));
+    has_resources && has_urls
+}
+
+fn first(list: &[String]) -> &str {
+    list.first().map_or("", String::as_str)
 }
 
 fn covers(rule: &PolicyRule, wanted: &Wanted<'_>) -> bool {

@@ -4,7 +4,7 @@
 use crate::error::listed;
 use crate::olm::api::cluster_service_version::StrategyDetails;
 use crate::olm::bundle::Bundle;
-use crate::olm::operator::rights::{beyond, count};
+use crate::olm::operator::rights::{MAX_SINGLE, beyond, count};
 use crate::olm::resolve::answer::New;
 use crate::olm::steps::strategy;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -15,8 +15,6 @@ use std::sync::Arc;
 /// Bytes of the lines together, and of the names in one.
 const MAX_TEXT: usize = 8 << 10;
 const MAX_LINE: usize = 1 << 10;
-/// A rule that allows more single things than this is not taken apart.
-const MAX_RULE: usize = 10_000;
 
 /// What two versions of an operator differ in.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +79,7 @@ fn told(name: &str, place: &str, rules: &[PolicyRule], given: &[&PolicyRule]) ->
     let mut rights: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut is_large = false;
     for rule in rules {
-        if count(rule) > MAX_RULE {
+        if count(rule) > MAX_SINGLE {
             is_large = true;
             continue;
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::olm::api::cluster_service_version::Requirement;
+use crate::olm::operator::rights::lacking;
 
 /// State and message of each line.
 fn lines(cluster: &Cluster) -> Vec<(String, Requirement, String)> {
@@ -197,6 +198,41 @@ fn rules_are_covered_as_the_api_server_would_say() {
         (pods(json!({})), json!({"verbs": ["get"]}), true),
     ] {
         assert_eq!(covers(given.clone(), wanted.clone()), expected, "{given} {wanted}");
+    }
+}
+
+/// A million single things, and more with the names.
+#[test]
+fn rule_of_long_lists_is_part_of_a_single_one_or_is_lacking() {
+    let names = |letter: &str| (0..100).map(|number| format!("{letter}{number}")).collect::<Vec<_>>();
+    let (verbs, groups, resources) = (names("v"), names("g"), names("r"));
+    let wanted = json!({"verbs": verbs, "apiGroups": groups, "resources": resources, "resourceNames": names("n"),
+        "nonResourceURLs": ["/a", "/b"]});
+    let given = |key: &str, value: Value| {
+        let mut rule = wanted.clone();
+        rule[key] = value;
+        rule
+    };
+    let half = |all: &[String]| json!(all.iter().take(50).collect::<Vec<_>>());
+    let everything = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "nonResourceURLs": ["*"]});
+    for (given, expected) in [
+        (wanted.clone(), true),
+        (everything, true),
+        (given("verbs", half(&verbs)), false),
+        (given("apiGroups", half(&groups)), false),
+        (given("resources", half(&resources)), false),
+        (given("resourceNames", json!(["n1"])), false),
+        (given("resourceNames", json!([])), true),
+        (given("nonResourceURLs", json!(["/a"])), false),
+    ] {
+        let mut cluster = Cluster::new([]);
+        cluster.rules = vec![("", typed(given.clone()))];
+        let allowed = cluster.rights().allow(("shop", "server"), "", &typed(wanted.clone()));
+        assert_eq!(allowed, expected, "{given}");
+        let lacking = lacking(&[typed(given.clone())], &[typed(wanted.clone()), rule(&["get"], &["pods"])]);
+        let told = "100000200 single things that one rule allows, too many to compare".to_owned();
+        assert_eq!(lacking.contains(&told), !expected, "{lacking:?}");
+        assert_eq!(lacking.contains(&"get pods".to_owned()), !given["verbs"].as_array().unwrap().contains(&json!("*")));
     }
 }
 
