@@ -2,10 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
+use e2e::conditions::Conditions;
 use e2e::olm;
 use serde_json::json;
 
-use super::{SHOP, World, said};
+use super::{SHOP, World, said, state};
 
 impl World {
     pub(super) async fn read_private_images(&self) {
@@ -33,7 +35,9 @@ impl World {
         // The node may read it, and the process may not.
         self.push_data("node/data:v1", "vaulted", "configs").await;
         olm::create(&self.client, SHOP, "of-node", spec("node/data:v1", &[])).await.unwrap();
-        self.until_ready((SHOP, "of-node")).await;
+        // The process goes on asking, since it does not see otherwise that the image moves, and tells what it is answered.
+        let served = |it: &CatalogSource| state(it) == Some(Connection::Ready) && it.has("ContentLoaded=True");
+        self.until("to be ready", (SHOP, "of-node"), served).await;
         assert_eq!(self.pods((SHOP, "of-node")).await.len(), 1, "a pod has read it");
         self.kubectl(&format!("get packagemanifest vaulted -n {SHOP}")).await;
         // Neither the process nor the node may read it.
