@@ -16,8 +16,8 @@ fn package(name: &str, channels: &[&str]) -> Vec<Value> {
     blobs
 }
 
-fn bundle(package: &str, channel: &str, properties: &[Value]) -> Value {
-    let identity = json!({"type": "olm.package", "value": {"packageName": package, "version": "1.0.0"}});
+fn bundle(package: &str, (channel, minor): (&str, usize), properties: &[Value]) -> Value {
+    let identity = json!({"type": "olm.package", "value": {"packageName": package, "version": format!("1.{minor}.0")}});
     let properties: Vec<&Value> = std::iter::once(&identity).chain(properties).collect();
     json!({"schema": "olm.bundle", "package": package, "name": format!("{package}.{channel}"),
         "image": format!("registry.invalid/{package}:{channel}"), "properties": properties})
@@ -34,7 +34,7 @@ pub(crate) fn pigeonhole(pigeons: usize) -> Vec<Value> {
     let pigeon = |number| {
         let name = format!("{PIGEON}-{number}");
         let mut blobs = package(&name, &holes);
-        blobs.extend(holes.iter().map(|hole| bundle(&name, hole, &[api(hole, "olm.gvk")])));
+        blobs.extend(holes.iter().enumerate().map(|(at, hole)| bundle(&name, (hole, at), &[api(hole, "olm.gvk")])));
         blobs
     };
     (0..pigeons).flat_map(pigeon).collect()
@@ -43,12 +43,12 @@ pub(crate) fn pigeonhole(pigeons: usize) -> Vec<Value> {
 /// One package that needs a kind, and so many that bring it, none of which can be installed.
 pub(crate) fn rivals(number: usize) -> Vec<Value> {
     let mut blobs = package(WANTED, &["stable"]);
-    blobs.push(bundle(WANTED, "stable", &[api("Shared", "olm.gvk.required")]));
+    blobs.push(bundle(WANTED, ("stable", 0), &[api("Shared", "olm.gvk.required")]));
     for rival in 0..number {
         let name = format!("rival-{rival}");
         blobs.extend(package(&name, &["stable"]));
         let missing = api(&format!("Missing{rival}"), "olm.gvk.required");
-        blobs.push(bundle(&name, "stable", &[api("Shared", "olm.gvk"), missing]));
+        blobs.push(bundle(&name, ("stable", 0), &[api("Shared", "olm.gvk"), missing]));
     }
     blobs
 }
@@ -60,11 +60,11 @@ pub(crate) fn rules(number: usize) -> Vec<Value> {
         json!({"type": "olm.constraint", "value": {"failureMessage": "a tier is needed", "cel": {"rule": rule}}})
     };
     let mut blobs = package(WANTED, &["stable"]);
-    blobs.push(bundle(WANTED, "stable", &(0..number).map(rule).collect::<Vec<_>>()));
+    blobs.push(bundle(WANTED, ("stable", 0), &(0..number).map(rule).collect::<Vec<_>>()));
     for tier in 0..number {
         let name = format!("tier-{tier}");
         blobs.extend(package(&name, &["stable"]));
-        blobs.push(bundle(&name, "stable", &[json!({"type": "tier", "value": name})]));
+        blobs.push(bundle(&name, ("stable", 0), &[json!({"type": "tier", "value": name})]));
     }
     blobs
 }
