@@ -197,7 +197,7 @@ impl Fake {
     }
 
     /// Sends this instead of any blob, or the blobs again.
-    pub(super) fn falsify(&self, content: Option<&'static str>) {
+    pub(crate) fn falsify(&self, content: Option<&'static str>) {
         self.stored.lock().unwrap().wrong_blob = content.map(Bytes::from);
     }
 }

@@ -16,8 +16,11 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Images that are fetched at the same time.
-const IMAGES: usize = 4;
+/// Images that are fetched at the same time: of the catalogs of one namespace, and of all. A registry that does not answer keeps its
+/// places for long, and who names it keeps only those of its own namespace.
+const IMAGES: (usize, usize) = (4, 16);
+/// Bundles that are read from their catalogs at the same time.
+const INLINE: usize = 4;
 /// The first and the longest pause before what has failed is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 /// Longer than anybody waits.
@@ -27,10 +30,43 @@ pub(super) struct Unpacker {
     bundles: Arc<Bundles>,
     changed: Arc<Notify>,
     stop: CancellationToken,
-    places: Arc<Semaphore>,
+    places: Places,
     /// How long fetching one may take, unless the group of the namespace says something else; zero for as long as it takes.
     timeout: Duration,
     all: BTreeMap<Source, Entry>,
+}
+
+/// Where bundles wait until it is their turn.
+struct Places {
+    all: Arc<Semaphore>,
+    /// By the namespace of the catalog.
+    of: BTreeMap<String, Arc<Semaphore>>,
+    inline: Arc<Semaphore>,
+}
+
+impl Places {
+    fn new() -> Places {
+        Places {
+            all: Arc::new(Semaphore::new(IMAGES.1)),
+            of: BTreeMap::new(),
+            inline: Arc::new(Semaphore::new(INLINE)),
+        }
+    }
+
+    /// What one has to have while it is fetched, in this order.
+    fn of(&mut self, source: &Source) -> Vec<Arc<Semaphore>> {
+        if source.image.is_empty() {
+            return vec![self.inline.clone()];
+        }
+        let of = self.of.entry(source.catalog.0.clone()).or_insert_with(|| Arc::new(Semaphore::new(IMAGES.0)));
+        vec![of.clone(), self.all.clone()]
+    }
+
+    /// Forgets those of other namespaces.
+    fn keep(&mut self, wanted: &BTreeSet<Source>) {
+        let namespaces: BTreeSet<&str> = wanted.iter().map(|source| source.catalog.0.as_str()).collect();
+        self.of.retain(|namespace, _| namespaces.contains(namespace.as_str()));
+    }
 }
 
 struct Entry {
@@ -64,8 +100,7 @@ impl Unpacker {
         changed: Arc<Notify>,
         stop: CancellationToken,
     ) -> Unpacker {
-        let places = Arc::new(Semaphore::new(IMAGES));
-        Unpacker { bundles, changed, stop, places, timeout, all: BTreeMap::new() }
+        Unpacker { bundles, changed, stop, places: Places::new(), timeout, all: BTreeMap::new() }
     }
 
     pub(super) fn look(&self, new: &New) -> Unpacked {
@@ -84,6 +119,7 @@ impl Unpacker {
     pub(super) fn want(&mut self, wanted: &[Wanted], known: &Known) -> Option<Instant> {
         let keys: BTreeSet<Source> = wanted.iter().map(|wanted| key(&wanted.new)).collect();
         self.all.retain(|key, _| keys.contains(key));
+        self.places.keep(&keys);
         let (now, mut next) = (Instant::now(), None);
         for it in wanted {
             let key = key(&it.new);
@@ -111,10 +147,13 @@ impl Unpacker {
         let pause = retry.as_ref().map_or_else(|| jittered(PAUSES.0, count, PAUSES.1), duration);
         let state = Arc::new(Mutex::new(State::Pending));
         let (told, changed, places, bundles) =
-            (state.clone(), self.changed.clone(), self.places.clone(), self.bundles.clone());
+            (state.clone(), self.changed.clone(), self.places.of(&key), self.bundles.clone());
         let (source, origin) = (key.clone(), from.clone());
         let fetching = async move {
-            let _place = places.acquire().await;
+            let mut held = Vec::new();
+            for place in &places {
+                held.push(place.acquire().await);
+            }
             let fetched = tokio::time::timeout(timeout, bundles.fetch(&source, origin)).await;
             let late = || {
                 format!(

@@ -1,12 +1,18 @@
 use super::*;
+use crate::images::mirrors::{By, Rule};
+use crate::images::policy::Policy;
 use crate::net::registry::Access;
 use crate::net::registry::image::{self, Start};
 use crate::net::registry::layer::{self, LayerFile, Packing};
 use crate::net::registry::source::Sources;
 use crate::net::registry::tests::{Fake, keyring};
+use crate::olm::catalog::served::Content;
+use crate::olm::catalog::text::content;
 use crate::olm::net::store::Store;
 use crate::olm::subscription::Visible;
 use crate::olm::work::catalogs::{Reach, Way};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -73,10 +79,13 @@ async fn bundle_that_failed_is_fetched_at_once_where_another_way_leads_there() {
     assert!(unpacker.want(std::slice::from_ref(&wanted), &other).is_some());
 }
 
+fn csv(name: &str) -> serde_json::Value {
+    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": name},
+        "spec": {"install": {"strategy": "deployment", "spec": {"deployments": []}}}})
+}
+
 /// Pushes a bundle of this ClusterServiceVersion, and returns its image by tag and by digest.
-async fn pushed(fake: &Fake, csv: &str) -> [String; 2] {
-    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "metadata": {"name": csv},
-        "spec": {"install": {"strategy": "deployment", "spec": {"deployments": []}}}});
+async fn pushed(fake: &Fake, name: &str) -> [String; 2] {
     let prefix = "operators.operatorframework.io.bundle";
     let annotations =
         json!({"annotations": {format!("{prefix}.package.v1"): "ink", format!("{prefix}.manifests.v1"): "manifests/"}});
@@ -85,7 +94,7 @@ async fn pushed(fake: &Fake, csv: &str) -> [String; 2] {
         mode: 0o444,
         bytes: content.to_string().into(),
     };
-    let files = [file("manifests/csv.yaml", csv), file("metadata/annotations.yaml", annotations)];
+    let files = [file("manifests/csv.yaml", csv(name)), file("metadata/annotations.yaml", annotations)];
     let layers = vec![layer::write(&files, 0, Packing::USUAL).unwrap()];
     let image = image::scratch(&layers, &Start::default(), Timestamp::UNIX_EPOCH).unwrap();
     fake.repository("a/ink:1", &Access::default()).push(&image, layers, None).await.unwrap();
@@ -123,7 +132,11 @@ impl World {
 
     /// The name of what is fetched by this way, or why it is not, and whether the bundle itself is wrong.
     async fn fetched(&mut self, wanted: &Wanted, way: &Way) -> Result<String, (String, bool)> {
-        self.unpacker.want(std::slice::from_ref(wanted), &known(wanted, way));
+        self.fetched_from(wanted, &known(wanted, way)).await
+    }
+
+    async fn fetched_from(&mut self, wanted: &Wanted, known: &Known) -> Result<String, (String, bool)> {
+        self.unpacker.want(std::slice::from_ref(wanted), known);
         loop {
             match self.unpacker.look(&wanted.new) {
                 Unpacked::Done(bundle) => return Ok(bundle.csv.metadata.name.clone()),
@@ -166,6 +179,112 @@ async fn bundle_that_is_not_what_the_catalog_says_is_told_of() {
     let [_, image] = pushed(&fake, "ink.v1").await;
     assert_eq!(world.fetched(&wanted(&image), &direct(&fake, "")).await.as_deref(), Ok("ink.v1"));
     assert_eq!(world.unpacker.all.len(), 1, "nothing is kept that nobody wants");
+}
+
+#[tokio::test]
+async fn bundle_with_other_bytes_than_its_digest_names_is_refused_until_they_are_right() {
+    let fake = Fake::start().await;
+    let [_, image] = pushed(&fake, "ink.v1").await;
+    let (mut world, wanted) = (World::new(), wanted(&image));
+    fake.falsify(Some("something else"));
+    let (cause, of_content) = world.fetched(&wanted, &direct(&fake, "")).await.unwrap_err();
+    let has = layer::sha256(b"something else");
+    assert!(!of_content && cause.contains(&image) && cause.contains(&has), "{cause}");
+    fake.falsify(None);
+    assert_eq!(world.fetched(&wanted, &direct(&fake, "")).await.as_deref(), Ok("ink.v1"));
+}
+
+#[tokio::test]
+async fn bundle_is_fetched_from_a_mirror_and_not_from_where_the_policy_forbids_it() {
+    let fake = Fake::start().await;
+    let [_, image] = pushed(&fake, "ink.v1").await;
+    let digest = image.split_once('@').unwrap().1;
+    let (mut world, wanted) = (World::new(), wanted(&format!("registry.invalid/a/ink@{digest}")));
+    let mirror = Rule {
+        source: "registry.invalid/a".to_owned(),
+        mirrors: vec![format!("{}/a", fake.address())],
+        by: By::Digest,
+        contact_source: false,
+        origin: "ImageDigestMirrorSet m".to_owned(),
+    };
+    let way = |blocked: &[String]| -> Way {
+        let policy = Policy { blocked: blocked.to_vec(), ..Policy::default() };
+        let sources = Sources { mirrors: vec![mirror.clone()], policy, ..Sources::default() };
+        Arc::new(Ok(Reach { sources, notes: Vec::new() }))
+    };
+    let (cause, _) = world.fetched(&wanted, &way(&[fake.address().to_owned()])).await.unwrap_err();
+    assert!(cause.contains(fake.address()) && cause.contains("blocked"), "{cause}");
+    assert_eq!(fake.count("GET blob"), 0);
+    assert_eq!(world.fetched(&wanted, &way(&[])).await.as_deref(), Ok("ink.v1"));
+}
+
+#[tokio::test]
+async fn registry_that_does_not_answer_holds_bundles_of_its_namespace_alone() {
+    let (fake, silent) = (Fake::start().await, tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let [_, image] = pushed(&fake, "ink.v1").await;
+    let of = |namespace: &str, name: &str, image: &str| {
+        let mut wanted = wanted(image);
+        (wanted.new.catalog.0, wanted.new.name) = (namespace.to_owned(), name.to_owned());
+        wanted
+    };
+    let address = silent.local_addr().unwrap();
+    let mut all: Vec<Wanted> =
+        (0..100).map(|at| of("bad", &format!("ink.v{at}"), &format!("{address}/a/ink:{at}"))).collect();
+    let (inline, own) = (of("bad", "ink.v1", ""), of("shop", "ink.v1", &image));
+    all.extend([inline.clone(), own.clone()]);
+    let known = Known {
+        catalogs: Some(BTreeMap::from([
+            (inline.new.catalog.clone(), Visible { content: Some(Arc::new(catalog("ink.v1"))), ..Visible::default() }),
+            (own.new.catalog.clone(), Visible::default()),
+        ])),
+        reach: [&inline, &own].map(|it| (it.new.catalog.clone(), direct(&fake, ""))).into(),
+        ..Known::default()
+    };
+    let mut world = World::new();
+    world.unpacker.want(&all, &known);
+    let both_are_there = async {
+        while [&inline, &own].iter().any(|it| !matches!(world.unpacker.look(&it.new), Unpacked::Done(_))) {
+            world.unpacker.changed.notified().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), both_are_there).await.expect("they wait for the others");
+    let pending = |it: &&Wanted| matches!(world.unpacker.look(&it.new), Unpacked::Pending(_));
+    assert_eq!(all.iter().filter(pending).count(), 100);
+    assert_eq!(world.unpacker.places.all.available_permits(), IMAGES.1 - IMAGES.0);
+    world.unpacker.want(&[own], &known);
+    assert_eq!(world.unpacker.places.of.keys().collect::<Vec<_>>(), ["shop"]);
+}
+
+/// A catalog that has the manifests of this ClusterServiceVersion as ink.v1.
+fn catalog(name: &str) -> Content {
+    let object = STANDARD.encode(csv(name).to_string());
+    let blobs = [
+        json!({"schema": "olm.package", "name": "ink", "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": "ink", "name": "stable", "entries": [{"name": "ink.v1"}]}),
+        json!({"schema": "olm.bundle", "package": "ink", "name": "ink.v1", "properties": [
+            {"type": "olm.package", "value": {"packageName": "ink", "version": "1.0.0"}},
+            {"type": "olm.bundle.object", "value": {"data": object}},
+        ]}),
+    ];
+    content(&blobs.map(|blob| blob.to_string()).concat()).unwrap()
+}
+
+#[tokio::test]
+async fn bundle_whose_manifests_are_in_its_catalog_is_read_there() {
+    let (mut world, wanted) = (World::new(), wanted(""));
+    let with = |content: Option<Content>| Known {
+        catalogs: Some(BTreeMap::from([(
+            wanted.new.catalog.clone(),
+            Visible { content: content.map(Arc::new), ..Visible::default() },
+        )])),
+        ..Known::default()
+    };
+    let gone = ("bundle ink.v1 (ink.v1): the catalog does not have it any more".to_owned(), false);
+    assert_eq!(world.fetched_from(&wanted, &with(None)).await, Err(gone));
+    // Another content is looked at without a pause.
+    let (cause, of_content) = world.fetched_from(&wanted, &with(Some(catalog("ink.v2")))).await.unwrap_err();
+    assert!(of_content && cause.contains("ink.v2"), "{cause}");
+    assert_eq!(world.fetched_from(&wanted, &with(Some(catalog("ink.v1")))).await.as_deref(), Ok("ink.v1"));
 }
 
 #[tokio::test(start_paused = true)]
