@@ -66,7 +66,7 @@ pub(crate) struct Facts<'a> {
     pub catalogs: &'a BTreeMap<Id, Visible>,
     /// The namespace whose catalogs all others see.
     pub global: &'a str,
-    /// Why the API server does not take the plan that is to be made.
+    /// Why the API server does not take the plan that is to be made or, of one that somebody has written, its steps.
     pub refused: Option<&'a str>,
 }
 

@@ -103,8 +103,14 @@ impl<'a> Facts<'a> {
         let is_whole = bundles.len() == new.len();
         let (timeout, retry) = self.groups.first().map(|it| (it.unpack_timeout, it.unpack_retry)).unwrap_or_default();
         let wanted = new.into_iter().map(|new| Wanted { new, timeout, retry }).collect();
-        let told = if failed.is_empty() { ByHand::default() } else { refuse(&failed.join("; ")) };
-        ByHand { wanted, resolve: is_whole.then(|| self.resolved(plan, bundles)), ..told }
+        let told = match self.refused {
+            Some(cause) if is_whole => refuse(cause),
+            _ if failed.is_empty() => ByHand::default(),
+            _ => refuse(&failed.join("; ")),
+        };
+        // What was turned down is tried again once that is told.
+        let resolve = (is_whole && told.refuse.is_none()).then(|| self.resolved(plan, bundles));
+        ByHand { wanted, resolve, ..told }
     }
 
     fn resolved(&self, plan: &Plan, bundles: Vec<(New, Arc<Bundle>)>) -> NewPlan {

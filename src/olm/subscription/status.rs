@@ -87,7 +87,8 @@ impl Said<'_> {
             install_plan_generation: generation.or_else(kept),
             install_plan_ref: reference,
             installplan: old,
-            reason: self.before().map(|it| it.reason.clone()).unwrap_or_default(),
+            // Conditions have reasons; whoever has written this one has not made the state.
+            reason: String::new(),
             catalog_health: self.catalog_health(),
             conditions: self.conditions(&standing),
             current_csv: standing.current,

@@ -136,8 +136,10 @@ impl SubscriptionController {
             self.perform(&facts, decision, &mut wanted, at);
         }
         for namespace in all.plans.keys() {
-            let facts = facts(namespace, &all, catalogs, &self.settings);
-            for plan in facts.by_hand() {
+            let of_namespace = facts(namespace, &all, catalogs, &self.settings);
+            for plan in of_namespace.by_hand() {
+                let refused = refused.get(&Key::Plan(namespace.clone(), plan.name.clone()).to_string());
+                let facts = Facts { refused: refused.map(String::as_str), ..of_namespace };
                 let gate = facts.gate_by_hand(plan);
                 let key = (namespace.clone(), plan.name.clone());
                 let found = answer(&mut self.resolving, &self.lanes, &key, (&gate, &cluster));

@@ -18,7 +18,12 @@ fn namespace(plan: Plan) -> Case {
 }
 
 fn decided(case: &Case) -> ByHand {
-    let facts = case.facts();
+    decided_after(case, None)
+}
+
+/// After the API server has refused the steps.
+fn decided_after(case: &Case, refused: Option<&str>) -> ByHand {
+    let facts = Facts { refused, ..case.facts() };
     let plan = facts.by_hand().next().expect("a plan");
     let gate = facts.gate_by_hand(plan);
     let found = match &gate {
@@ -91,6 +96,19 @@ fn nothing_is_written_before_catalogs_and_bundles_are_read() {
     let mut unknown = namespace(written(&["a.v1"]));
     unknown.catalogs.insert(id("ns", "other"), Visible::default());
     assert_eq!(unknown.facts().gate_by_hand(&unknown.plans[0]), Gate::Waiting);
+}
+
+#[test]
+fn steps_that_are_not_taken_are_told_and_tried_again() {
+    let refused = Some("the plan is too large");
+    let first = decided_after(&namespace(written(&["a.v1"])), refused);
+    assert_eq!((first.refuse.as_deref(), first.resolve.is_none()), (refused, true));
+    let told = Plan { unresolved: refused.map(ToOwned::to_owned), ..written(&["a.v1"]) };
+    let next = decided_after(&namespace(told), refused);
+    assert_eq!((next.refuse, next.resolve.is_some()), (None, true));
+    // What has to be read first is told first.
+    let pending = Case { unpacked: Unpacked::Pending("soon".to_owned()), ..namespace(written(&["a.v1"])) };
+    assert_eq!(decided_after(&pending, refused).refuse, None);
 }
 
 #[test]

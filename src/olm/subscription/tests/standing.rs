@@ -293,7 +293,7 @@ fn plan_that_the_server_does_not_take_is_told_of() {
 /// Nobody but the controller writes it, and whoever does it all the same is not believed.
 #[test]
 fn status_that_somebody_else_has_written_is_made_anew() {
-    let invented = json!({"lastUpdated": "2023-01-01T00:00:00Z", "state": "Invented", "installedCSV": "z.v9", "currentCSV": "z.v9",
+    let invented = json!({"lastUpdated": "2023-01-01T00:00:00Z", "state": "Invented", "reason": "Invented", "installedCSV": "z.v9", "currentCSV": "z.v9",
         "conditions": [{"type": "ResolutionFailed", "status": "True", "reason": "Invented", "message": "no"},
             {"type": "Own", "status": "True"}]});
     let case = Case::of(&["a"])
