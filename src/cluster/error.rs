@@ -80,6 +80,13 @@ impl ApiError {
             if message.contains("dry run") || message.contains("dryRun"))
     }
 
+    /// As the answer to a dry run it says nothing against the write: somebody else was faster, the server cannot say what would become
+    /// of it, or, where the write `refers` to what is not there yet, the server does not know that.
+    pub(crate) fn is_no_verdict(&self, refers: bool) -> bool {
+        let of_others = self.is_already_exists() || self.is_conflict();
+        of_others || self.is_of_dry_run() || refers && (self.is_not_found() || self.is_forbidden())
+    }
+
     /// The server asks for patience; an eviction is forbidden by a PodDisruptionBudget.
     pub(crate) fn is_too_many_requests(&self) -> bool {
         self.has(429, "")

@@ -211,7 +211,7 @@ pub(crate) fn forecast(premise: &Premise<'_>, known: &mut Known) -> Forecast {
         return forecast;
     }
     for (change, object) in found {
-        forecast.trials.extend(trial(&change, &object, |role| together.roles.contains(role)));
+        forecast.trials.extend(trial(&change, &object, together.brings_role(&object)));
         known.write(&change, object);
         forecast.changes.push(change);
     }
@@ -221,8 +221,8 @@ pub(crate) fn forecast(premise: &Premise<'_>, known: &mut Known) -> Forecast {
     forecast
 }
 
-/// `brings`: whether the plan brings the role of this name.
-fn trial(change: &Change, object: &Value, brings: impl Fn(&str) -> bool) -> Option<Trial> {
+/// `refers`: it refers to what is not there yet.
+fn trial(change: &Change, object: &Value, refers: bool) -> Option<Trial> {
     let is_new = match change.verb {
         Verb::Create => true,
         Verb::Update => false,
@@ -230,7 +230,6 @@ fn trial(change: &Change, object: &Value, brings: impl Fn(&str) -> bool) -> Opti
         Verb::Replace | Verb::Delete => return None,
     };
     let api_version = object.get("apiVersion")?.as_str()?.to_owned();
-    let refers = object.pointer("/roleRef/name").and_then(Value::as_str).is_some_and(brings);
     let mut object = object.clone();
     // Whose owner is new has no uid to name yet, which says nothing of the object.
     if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {

@@ -74,8 +74,9 @@ pub(super) fn foretell(name: &str, premise: &Premise<'_>, known: &mut Known, for
         }
     }
     for (change, object) in writes {
-        // Its Role is made in the same turn.
-        forecast.trials.extend(trial(&change, &object, |_| true));
+        // The Role of a binding is made in the same turn.
+        let refers = object.get("roleRef").is_some();
+        forecast.trials.extend(trial(&change, &object, refers));
         known.write(&change, object);
         forecast.changes.push(change);
     }

@@ -12,7 +12,7 @@ pub(crate) struct Together {
     /// Group and kind of what it defines.
     pub defined: BTreeSet<(String, String)>,
     /// Names of its roles.
-    pub roles: BTreeSet<String>,
+    roles: BTreeSet<String>,
     /// ClusterServiceVersions that it creates.
     pub csvs: Vec<Arc<Csv>>,
     /// Those of the cluster.
@@ -38,6 +38,11 @@ impl Together {
     /// Whether the plan itself brings the kind of this step.
     pub(crate) fn defines(&self, item: &Item) -> bool {
         self.defined.contains(&(item.group.clone(), item.kind.clone()))
+    }
+
+    /// Whether this is the binding of a role that the plan itself brings.
+    pub(crate) fn brings_role(&self, object: &Value) -> bool {
+        object.pointer("/roleRef/name").and_then(Value::as_str).is_some_and(|role| self.roles.contains(role))
     }
 
     /// Whether the installation of a ClusterServiceVersion says how objects of this definition are converted.

@@ -108,7 +108,7 @@ async fn try_out(state: &State, told: &mut Forecast) {
         match tried {
             Tried::Refused(cause) => told.held.push(format!("{key}: the API server would refuse it: {cause}")),
             Tried::NotAllowed(cause) => not_allowed.push(cause),
-            Tried::Taken | Tried::NoVerdict => {}
+            Tried::NoObjection => {}
         }
     }
     if let Some(first) = not_allowed.first() {

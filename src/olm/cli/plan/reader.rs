@@ -56,10 +56,9 @@ pub(super) struct Connected {
 /// What the API server says of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tried {
-    Taken,
+    /// Nothing against it, also where it cannot say.
+    NoObjection,
     Refused(String),
-    /// It cannot say.
-    NoVerdict,
     /// Whoever asks may not.
     NotAllowed(String),
 }
@@ -171,9 +170,9 @@ impl Reader {
 
     /// What the API server says of a write, which it does not carry out. A folder says nothing.
     pub(super) async fn try_out(&self, trial: &Trial) -> Tried {
-        let Reader::Cluster(cluster) = self else { return Tried::NoVerdict };
+        let Reader::Cluster(cluster) = self else { return Tried::NoObjection };
         let Trial { is_new, api_version, key, object, refers } = trial;
-        let Ok(Some(kind)) = self.kind(api_version, &key.kind).await else { return Tried::NoVerdict };
+        let Ok(Some(kind)) = self.kind(api_version, &key.kind).await else { return Tried::NoObjection };
         let answer = match is_new {
             true => cluster.tried.create(&kind, &key.namespace, object).await,
             false => cluster.tried.replace(&kind, &key.namespace, &key.name, object).await,
@@ -234,14 +233,12 @@ impl Reader {
 
 /// `refers`: the write refers to what is not there yet.
 fn verdict(answer: Result<(), ApiError>, refers: bool) -> Tried {
-    let Err(error) = answer else { return Tried::Taken };
+    let Err(error) = answer else { return Tried::NoObjection };
     // Quotas and pod security answer with the same code.
     let lacks = |text: &str| RIGHTS.iter().any(|words| text.contains(words));
     let text = error.to_string();
     match () {
-        () if error.is_already_exists() || error.is_conflict() => Tried::Taken,
-        () if error.is_of_dry_run() => Tried::NoVerdict,
-        () if refers && (error.is_not_found() || error.is_forbidden()) => Tried::NoVerdict,
+        () if error.is_no_verdict(refers) => Tried::NoObjection,
         () if error.is_forbidden() && lacks(&text) => Tried::NotAllowed(text),
         () => Tried::Refused(text),
     }
@@ -276,22 +273,21 @@ mod tests {
             ("roles is forbidden: User \"x\" cannot create resource \"roles\"", "is forbidden: exceeded quota: q");
         let grant = "is forbidden: user \"x\" is attempting to grant RBAC permissions not currently held";
         let named = |answer: Result<(), ApiError>, refers: bool| match verdict(answer, refers) {
-            Tried::Taken => "taken",
+            Tried::NoObjection => "no objection",
             Tried::Refused(_) => "refused",
-            Tried::NoVerdict => "no verdict",
             Tried::NotAllowed(_) => "not allowed",
         };
         for (answer, refers, expected) in [
-            (Ok(()), false, "taken"),
-            (error(409, "AlreadyExists", "it exists"), false, "taken"),
+            (Ok(()), false, "no objection"),
+            (error(409, "AlreadyExists", "it exists"), false, "no objection"),
             (error(422, "Invalid", "spec.x: required"), false, "refused"),
             (error(403, "Forbidden", quota), false, "refused"),
             (error(403, "Forbidden", denied), false, "not allowed"),
             (error(403, "Forbidden", grant), false, "not allowed"),
-            (error(403, "Forbidden", grant), true, "no verdict"),
-            (error(404, "NotFound", "role a not found"), true, "no verdict"),
+            (error(403, "Forbidden", grant), true, "no objection"),
+            (error(404, "NotFound", "role a not found"), true, "no objection"),
             (error(404, "NotFound", "namespace ns not found"), false, "refused"),
-            (error(400, "BadRequest", "admission webhook w does not support dry run"), false, "no verdict"),
+            (error(400, "BadRequest", "admission webhook w does not support dry run"), false, "no objection"),
         ] {
             assert_eq!(named(answer.clone(), refers), expected, "{answer:?}");
         }

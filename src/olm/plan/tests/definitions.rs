@@ -1,6 +1,7 @@
 use super::super::definition::{
-    Risk, is_converted, is_lenient, risks, stricter, too_restrictive, with_live_conversion,
+    Risk, add_unfit, is_converted, is_lenient, risks, stricter, too_restrictive, with_live_conversion,
 };
+use super::super::schema::Schema;
 use super::super::step::Csv;
 use super::super::together::Together;
 use super::*;
@@ -66,6 +67,22 @@ fn objects_are_compared_with_schemas_that_change_of_versions_that_stay_served() 
 }
 
 #[test]
+fn ten_objects_that_do_not_fit_are_named_over_all_pages() {
+    let schema = Schema::new(json!({"type": "object", "required": ["spec"]}));
+    let objects: Vec<Value> =
+        (0..12).map(|at| json!({"metadata": {"namespace": "shop", "name": format!("a{at}")}})).collect();
+    let fits = json!({"metadata": {"name": "fits"}, "spec": {}});
+    let mut invalid = Vec::new();
+    assert!(add_unfit(&mut invalid, &schema, &[&objects[..9], &[fits]].concat()));
+    assert!(add_unfit(&mut invalid, &schema, &objects[9..10]), "ten are all of them");
+    assert!(!add_unfit(&mut invalid, &schema, &objects[10..]));
+    assert_eq!((invalid.len(), invalid[9].as_str()), (10, "shop/a9: spec: is required"));
+    let text = |is_all| too_restrictive("as.example.com", "v1", &invalid, is_all);
+    assert!(text(false).contains("shop/a9: spec: is required; there may be more: updated"), "{}", text(false));
+    assert!(!text(true).contains("more"), "{}", text(true));
+}
+
+#[test]
 fn live_conversion_stays_as_the_installation_has_written_it() {
     let mut live = plain(&[("v1", true)]);
     live["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"caBundle": "Yg=="}}});
@@ -117,7 +134,7 @@ fn risk_is_taken_for_the_definition_of_a_single_operator_only() {
         (&live, vec![shop.clone(), next, mall], vec![]),
         (&strict, vec![shop], vec![]),
     ] {
-        let together = Together { known, ..Together::default() };
+        let together = Together::of(&[], known);
         let (found, refused) =
             together.judged("as.example.com", live, vec![risk("schema", true), risk("stored", false)]);
         let texts = |all: &[Risk]| all.iter().map(|it| it.text.clone()).collect::<Vec<_>>();

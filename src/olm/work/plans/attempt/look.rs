@@ -22,13 +22,6 @@ pub(super) struct Found {
     pub live: Option<Value>,
 }
 
-/// Whether what the server says of a write only comes from what the plan has not brought yet.
-fn is_no_verdict(together: &Together, item: &Item, error: &ApiError) -> bool {
-    let role = item.object.pointer("/roleRef/name").and_then(Value::as_str);
-    let is_of_role = role.is_some_and(|role| together.roles.contains(role));
-    error.is_of_dry_run() || is_of_role && (error.is_not_found() || error.is_forbidden())
-}
-
 /// The object of a step as it is wanted.
 pub(super) fn wanted(
     attempt: &Attempt,
@@ -100,8 +93,7 @@ impl Attempt {
             },
         };
         match answer {
-            Err(error) if error.is_already_exists() || error.is_conflict() => Ok(()),
-            Err(error) if is_no_verdict(together, item, &error) => {
+            Err(error) if error.is_no_verdict(together.brings_role(&item.object)) => {
                 tracing::debug!(object = item.name, %error, "the API server cannot say what would become of a step");
                 Ok(())
             }
