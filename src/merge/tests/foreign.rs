@@ -58,6 +58,19 @@ fn foreign_entries_and_allocated_values_are_not_a_difference() {
 }
 
 #[test]
+fn value_that_the_server_has_allocated_stays_whatever_the_manifest_says() {
+    for (pointer, live_value, said) in [
+        ("/spec/healthCheckNodePort", json!(31001), json!(30000)),
+        ("/spec/clusterIP", json!("10.0.0.7"), json!("10.0.0.8")),
+    ] {
+        let (mut desired, mut live) = pair("Service", "web");
+        set(&mut live, pointer, live_value);
+        set(&mut desired, pointer, said);
+        assert_eq!(merge(&live, &desired), Ok(Outcome::Same), "{pointer}");
+    }
+}
+
+#[test]
 fn repeated_toleration_is_removed() {
     let (desired, mut live) = pair("Deployment", "web");
     let first = live["spec"]["template"]["spec"]["tolerations"][0].clone();

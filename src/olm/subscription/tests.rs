@@ -17,6 +17,7 @@ mod by_hand;
 mod changes;
 mod components;
 mod forecast;
+mod histories;
 mod plans;
 mod published;
 mod review;

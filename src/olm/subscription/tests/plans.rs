@@ -127,6 +127,13 @@ fn version_that_was_asked_for_by_name_is_not_superseded() {
     let case = pinned("a.v1");
     assert_eq!((case.planned(), case.decide().superseded.len()), (None, 0));
     assert_eq!(pinned("a.v2").decide().superseded.len(), 1, "it is another one");
+    // Whatever would come with it now.
+    let more = Plan {
+        csvs: ["a.v1", "x.v1"].map(ToOwned::to_owned).into(),
+        ..plan(1, "a.v1", InstallPlanPhase::RequiresApproval)
+    };
+    let case = Case { plans: vec![Arc::new(more)], ..pinned("a.v1") };
+    assert_eq!((case.planned(), case.decide().superseded.len()), (None, 0));
 }
 
 #[test]

@@ -57,12 +57,50 @@ fn supposed_content_of_a_catalog_counts_in_its_place_and_is_not_repeated() {
     let answer = asked(&Case::of(&["a"]), &json!({"catalogs": [{"name": "main", "content": text}]})).unwrap();
     assert_eq!(installs(&answer), [["a.v3"]]);
     assert_eq!(answer["spec"], json!({"catalogs": [{"name": "main"}]}));
+    // A catalog of all namespaces that has the name, too, if there is none of the namespace.
+    let mut global = Case::of(&["a"]).change(0, |it| it.spec.source_namespace = "global".to_owned());
+    global.catalogs = [(id("global", "main"), healthy())].into();
+    let answer = asked(&global, &json!({"catalogs": [{"name": "main", "content": text}]})).unwrap();
+    assert_eq!(installs(&answer), [["a.v3"]]);
     let new = json!({"catalogs": [{"name": "new", "content": text}], "remove": ["sub-a"],
         "subscribe": [{"name": "a", "source": "new", "sourceNamespace": "ns"}]});
     assert_eq!(installs(&asked(&Case::of(&["a"]), &new).unwrap()), [["a.v3"]]);
     let broken = json!({"catalogs": [{"name": "main", "content": "{\"schema\": \"olm.package\"}"}]});
     let error = asked(&Case::of(&["a"]), &broken).unwrap_err();
     assert!(matches!(&error, ReviewError::Catalog { name, .. } if name == "main"), "{error}");
+}
+
+#[test]
+fn answer_that_would_be_too_long_ends_with_a_whole_round() {
+    let packages: Vec<String> = (0..20).map(|at| format!("p{at}")).collect();
+    let name = |package: &str, version: usize| format!("{package}.v{version}.{}", "x".repeat(200));
+    let mut blobs = Vec::new();
+    for package in &packages {
+        let entry = |version: usize| match version {
+            0 => json!({"name": name(package, 0)}),
+            _ => json!({"name": name(package, version), "replaces": name(package, version - 1)}),
+        };
+        blobs.push(json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}));
+        blobs.push(json!({"schema": "olm.channel", "package": package, "name": "stable",
+            "entries": (0..90).map(entry).collect::<Vec<_>>()}));
+        blobs.extend((0..90).map(|version| {
+            json!({"schema": "olm.bundle", "package": package, "name": name(package, version), "image": "quay.io/test/x",
+                "properties": [{"type": "olm.package",
+                    "value": {"packageName": package, "version": format!("{version}.0.0")}}]})
+        }));
+    }
+    let mut case = Case::of(&[]);
+    let visible = Visible { content: Some(Arc::new(content(&blobs).0)), ..healthy() };
+    case.catalogs.insert(id("ns", "main"), visible);
+    let wanted = |package: &String| json!({"name": package, "source": "main", "startingCSV": name(package, 0)});
+    let spec = json!({"subscribe": packages.iter().map(wanted).collect::<Vec<_>>(), "toHead": true});
+    let answer = asked(&case, &spec).unwrap();
+    assert_eq!(answer["status"]["truncated"], true);
+    let rounds = installs(&answer);
+    assert!(rounds.len() > 10 && rounds.len() < 90, "{}", rounds.len());
+    assert!(rounds.iter().all(|round| round.len() == packages.len()));
+    let length = answer["status"].to_string().len();
+    assert!(length > review::MAX_ANSWER / 2 && length < review::MAX_ANSWER * 5 / 4, "{length}");
 }
 
 #[test]

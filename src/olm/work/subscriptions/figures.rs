@@ -139,6 +139,18 @@ mod tests {
     }
 
     #[test]
+    fn durations_are_told_by_outcome_once_there_are_any() {
+        let figures = SubscriptionFigures::default();
+        let told = || figures.durations().into_iter().map(|(outcome, it)| (outcome, it.count)).collect::<Vec<_>>();
+        assert_eq!(told(), []);
+        figures.resolutions().add(false, Duration::from_millis(3));
+        assert_eq!(told(), [("failed", 1)]);
+        figures.resolutions().add(true, Duration::from_millis(3));
+        figures.resolutions().add(true, Duration::from_millis(5));
+        assert_eq!(told(), [("succeeded", 2), ("failed", 1)]);
+    }
+
+    #[test]
     fn changed_subscription_is_counted_and_one_that_is_gone_is_forgotten() {
         let first = looked(Looks::new(), &all(&[("a", "1"), ("b", "1")]));
         let second = looked(first, &all(&[("a", "1"), ("b", "2")]));
@@ -152,6 +164,8 @@ mod tests {
         // Two namespaces that say the same are one series.
         let expected = |count| vec![("ink.v1 Automatic".to_owned(), count)];
         assert_eq!(samples(&second, &all(&[("a", "1"), ("b", "2")])), expected(3));
+        let other = looked(second.clone(), &all(&[("a", "1"), ("b", "3")]));
+        assert_eq!(samples(&other, &all(&[("a", "1"), ("b", "3")])), expected(4));
         let third = looked(second, &all(&[("b", "2")]));
         assert_eq!(samples(&third, &all(&[("a", "1"), ("b", "2")])), expected(2));
     }

@@ -57,3 +57,25 @@ impl Reduced for Plan {
         Plan::of(object)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn subscription_is_another_one_with_another_version_or_uid() {
+        let view = |uid: &str, version: &str, channel: &str| {
+            let object = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+                "metadata": {"name": "ink", "uid": uid, "resourceVersion": version, "generation": 1,
+                    "managedFields": [{"manager": "somebody"}]},
+                "spec": {"name": "ink", "channel": channel, "source": "main", "sourceNamespace": "shop"}});
+            SubscriptionView::of(serde_json::from_value(object).unwrap())
+        };
+        assert_eq!(view("a", "7", "stable"), view("a", "7", "stable"));
+        assert_ne!(view("a", "7", "stable"), view("a", "8", "stable"), "its status may have changed");
+        assert_ne!(view("a", "7", "stable"), view("b", "7", "stable"));
+        assert_eq!(view("a", "7", "stable").version(), "7");
+        assert_eq!(view("a", "7", "stable").0.metadata.managed_fields, None);
+    }
+}
