@@ -69,6 +69,6 @@ async fn on_a_cluster(world: &World, worlds: &Worlds, measured: &mut Measured) -
     world.beside(measured).await?;
     peer::measure(world, measured).await?;
     // Nothing but what is measured.
-    world.restart(&["--loops", "catalogs,subscriptions"]).await?;
+    world.restart(&["catalogs", "subscriptions"]).await?;
     namespaces::measure(world, worlds, measured).await
 }

@@ -7,6 +7,7 @@ use crate::bench::machine;
 use crate::catalog::hostile;
 use anyhow::{Context, ensure};
 use cvo::testing::api::ConditionStatus;
+use cvo::testing::api::olm::NAMESPACE;
 use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
@@ -74,9 +75,14 @@ impl World {
         Ok(())
     }
 
-    pub(super) async fn restart(&self, more: &[&str]) -> anyhow::Result<()> {
+    /// With some of its loops only, which have a lease of their own.
+    pub(super) async fn restart(&self, loops: &[&str]) -> anyhow::Result<()> {
         ensure!(self.cluster.terminate(PROCESS, LIMIT).await?, "the process does not end when it is told to");
-        self.spawn(more)
+        // Without one a process waits that cannot know whether somebody has deleted the lease of another one, which goes on.
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": format!("olm-operator-{}", loops.join("-"))}, "spec": {"holderIdentity": ""}});
+        self.create(NAMESPACE, lease).await?;
+        self.spawn(&["--loops", &loops.join(",")])
     }
 
     pub(super) fn log(&self) -> String {
