@@ -85,6 +85,13 @@ async fn live_conversion_stays_through_an_update() {
     next[1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = json!("the next one");
     world.plan("install-b", 2, true, &next).await;
     world.complete("install-b").await;
+    // What the webhook would make of the objects nobody else knows, and that is told.
+    let told = world.event("CRDValidation", "InstallPlan").await;
+    assert_eq!(told.involved_object.name.as_deref(), Some("install-b"));
+    let message = told.message.unwrap();
+    assert!(message.ends_with("are not compared with its new schema: a webhook converts them"), "{message}");
+    let requests = audit::requests(&world.cluster.audit_log(), USER).unwrap();
+    assert!(!requests.iter().any(|request| request.resource == "widgets"), "objects are read");
     let definition = world.found("crd", false, "widgets.example.com").await.unwrap();
     assert_eq!(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"], "the next one");
     assert_eq!(definition["spec"]["conversion"], conversion);

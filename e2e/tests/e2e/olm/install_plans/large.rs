@@ -1,14 +1,21 @@
 //! Plans with more than an object of the API server can hold.
 
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use cvo::testing::api::olm::subscription::Subscription;
 use e2e::harness::process::peak_of_a_release;
 use e2e::operators::Version;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::super::subscriptions::condition;
 use super::super::{PROCESS, World};
-use super::phase;
+use super::{any_size, operator, phase};
 
 /// Bundles with 600 KB of definitions each.
 const BUNDLES: usize = 19;
@@ -114,5 +121,42 @@ async fn content_that_was_exchanged_is_not_installed() {
     assert_eq!(phase(&told), InstallPlanPhase::Installing);
     assert!(super::message(&told).starts_with("retrying execution due to error: ConfigMap large-0: "), "{told:?}");
     assert!(world.found("csv", true, "large.v1").await.is_none(), "nothing is written");
+    world.cluster.down().await.unwrap();
+}
+
+/// As another implementation leaves plans: all steps refer to a ConfigMap into which a Job has unpacked the bundle.
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_that_refers_to_what_another_program_has_unpacked_is_carried_out() {
+    let world = World::up().await;
+    world.group("one").await;
+    world.start_plans();
+    let manifests = &operator("v1", "", &any_size())[..2];
+    let packed = |manifest: &Value| {
+        let mut writer = GzEncoder::new(Vec::new(), Compression::fast());
+        writer.write_all(manifest.to_string().as_bytes()).unwrap();
+        let once = STANDARD.encode(writer.finish().unwrap());
+        json!(STANDARD.encode(once))
+    };
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "unpacked", "namespace": "shop", "annotations": {"olm.contentEncoding": "gzip+base64"}},
+        "binaryData": {"csv.yaml": packed(&manifests[0]), "crd.yaml": packed(&manifests[1])}});
+    let reference = json!({"kind": "ConfigMap", "name": "unpacked", "namespace": "shop", "catalogSourceName": "main",
+        "catalogSourceNamespace": "shop"});
+    world.plan("install-a", 1, false, manifests).await;
+    let csv = json!("widgets.v1");
+    let mut steps: Vec<Value> = manifests.iter().map(|manifest| super::step(&csv, manifest)).collect();
+    for step in &mut steps {
+        step["resource"]["manifest"] = json!(reference.to_string());
+    }
+    let status = Patch::Merge(json!({"status": {"plan": steps}}));
+    world.installs().patch_status("install-a", &PatchParams::default(), &status).await.unwrap();
+    world.approve("install-a").await;
+    let missing = |it: &InstallPlan| super::message(it).contains("delete the plan, so that another one is made");
+    world.until_plan("what is missing", "install-a", missing).await;
+    assert!(world.found("csv", true, "widgets.v1").await.is_none());
+    world.apply(&map).await;
+    world.complete("install-a").await;
+    assert!(world.found("csv", true, "widgets.v1").await.is_some());
+    assert!(world.found("crd", false, "widgets.example.com").await.is_some());
     world.cluster.down().await.unwrap();
 }
