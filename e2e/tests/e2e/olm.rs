@@ -8,6 +8,7 @@ mod hub;
 mod install_plans;
 mod kills;
 mod node;
+mod node_operators;
 mod node_pods;
 mod operators;
 mod packages;

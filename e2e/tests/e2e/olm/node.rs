@@ -17,7 +17,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-const FIRST: Contents<'static> =
+pub(super) const FIRST: Contents<'static> =
     Contents { version: "1.0.0", folders: &["base"], previous: &[], components: &[operators::COMPONENT] };
 const SECOND: Contents<'static> = Contents {
     version: "1.1.0",
