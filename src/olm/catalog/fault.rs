@@ -26,7 +26,8 @@ impl Rules {
         self == Rules::Tolerant
             && match reason {
                 Reason::PackageName(name) => is_label_value(name),
-                Reason::SameVersion { .. } => true,
+                // The first one by name takes the place of a default channel that does not exist.
+                Reason::SameVersion { .. } | Reason::DefaultChannel(_) | Reason::NoDefaultChannel => true,
                 _ => false,
             }
     }
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_labels_may_have_and_equal_versions_are_tolerated() {
+    fn only_names_that_labels_may_have_equal_versions_and_a_missing_default_are_tolerated() {
         let name = |name: &str| Reason::PackageName(name.to_owned());
         let version = || Reason::SameVersion { version: "1.0.0".to_owned(), other: "a".to_owned() };
         for (reason, expected) in [
@@ -204,6 +205,9 @@ mod tests {
             (name("-pkg"), false),
             (name(&"a".repeat(64)), false),
             (version(), true),
+            (Reason::DefaultChannel("none".to_owned()), true),
+            (Reason::NoDefaultChannel, true),
+            (Reason::NoChannels, false),
             (Reason::NoHead, false),
             (Reason::InNoChannel, false),
         ] {
