@@ -48,6 +48,13 @@ pub(crate) fn is_label(text: &str) -> bool {
     text.len() <= MAX_LABEL && is_label_of_any_length(text)
 }
 
+/// Whether a text can be the value of a label of an object.
+pub(crate) fn is_label_value(text: &str) -> bool {
+    let (outer, inner) = (|byte: u8| byte.is_ascii_alphanumeric(), |byte: u8| b"-_.".contains(&byte));
+    let ends = text.bytes().next().is_some_and(outer) && text.bytes().next_back().is_some_and(outer);
+    text.len() <= MAX_LABEL && ends && text.bytes().all(|byte| outer(byte) || inner(byte))
+}
+
 /// Whether a text can be the name of an object: labels with dots between them.
 pub(crate) fn is_object_name(text: &str) -> bool {
     text.len() <= MAX_NAME && text.split('.').all(is_label_of_any_length)
@@ -83,6 +90,14 @@ mod tests {
         assert!(["a", "0", "a-1", &longest].into_iter().all(is_label));
         for text in ["", "A", "a.b", "a_b", "-a", "a-", "ä", &longer] {
             assert!(!is_label(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_labels_have_letters_of_both_cases_and_signs_inside() {
+        assert!(["a", "A", "0", "A.b_c-d", &"A".repeat(MAX_LABEL)].into_iter().all(is_label_value));
+        for text in ["", "-a", "a_", ".", "a b", "a/b", "ä", &"a".repeat(MAX_LABEL + 1)] {
+            assert!(!is_label_value(text), "{text:?}");
         }
     }
 

@@ -13,6 +13,7 @@ mod node_pods;
 mod operators;
 mod packages;
 mod pages;
+mod peer_resolver;
 mod peer_suite;
 mod plain;
 mod plan;
@@ -28,11 +29,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
-use e2e::harness::{Cluster, Cvo, Options, named};
+use e2e::harness::{Cluster, Cvo, Options, files, named};
 use e2e::olm::{self, PROCESS};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// For one step.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -46,6 +47,14 @@ struct World {
 
 /// How many catalogs of a cluster have a port.
 const PORTS: u16 = 9;
+
+/// Creates the objects, or gives them this content.
+async fn apply(cluster: &Cluster, objects: &[Value]) {
+    let file = cluster.dir().join("objects.json");
+    files::write_json(&file, &json!({"apiVersion": "v1", "kind": "List", "items": objects})).unwrap();
+    let file = file.display().to_string();
+    cluster.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &file]).await.unwrap();
+}
 
 impl World {
     async fn up() -> World {
@@ -89,10 +98,7 @@ impl World {
 
     /// Creates the object, or gives it this content.
     async fn apply(&self, object: &Value) {
-        let file = self.cluster.dir().join("object.json");
-        std::fs::write(&file, object.to_string()).unwrap();
-        let file = file.display().to_string();
-        self.cluster.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &file]).await.unwrap();
+        apply(&self.cluster, std::slice::from_ref(object)).await;
     }
 
     /// The CatalogSource as soon as it is so.

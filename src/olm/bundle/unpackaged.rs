@@ -104,7 +104,7 @@ pub(super) fn group(objects: &[&Object]) -> Vec<Contents> {
 }
 
 /// Names of the definitions that a ClusterServiceVersion owns. One that cannot be read owns none.
-pub(super) fn owned(csv: &Object) -> BTreeSet<String> {
+fn owned(csv: &Object) -> BTreeSet<String> {
     let csv = super::csv::Csv::read(&csv.raw.bytes()).unwrap_or_default();
     csv.spec.definitions.owned.into_iter().map(|it| it.name).collect()
 }

@@ -4,7 +4,7 @@
 use super::assemble::Assembly;
 use super::collected::{Collected, Raw};
 use super::decode::Decoded;
-use super::fault::{Fault, Reason, short};
+use super::fault::{Fault, Reason, Rules, short};
 use super::faults::{Faults, MAX_KEPT, Place};
 use super::index::Index;
 use super::strings::{Order, StringId};
@@ -48,6 +48,8 @@ pub struct Catalog<W> {
     /// By file and line; not all, if there are many.
     pub faults: Vec<Fault>,
     pub fault_count: usize,
+    /// What is wrong with packages that are served all the same, by file and line; not all, if there are many.
+    pub notes: Vec<Fault>,
     /// Packages that are not served, by name; not all, if there are many.
     pub sick: Vec<Sick>,
     pub sick_count: usize,
@@ -62,7 +64,13 @@ pub struct Sick {
 
 impl<W: Write> CatalogBuilder<W> {
     pub fn new(data: W) -> Self {
-        CatalogBuilder { data, collected: Collected::default() }
+        CatalogBuilder::by(Rules::Files, data)
+    }
+
+    pub fn by(rules: Rules, data: W) -> Self {
+        let mut collected = Collected::default();
+        collected.faults.rules = rules;
+        CatalogBuilder { data, collected }
     }
 
     /// A file of the catalog by its path, with `/` between its parts.
@@ -108,13 +116,16 @@ impl<W: Write> CatalogBuilder<W> {
         sick.sort_unstable_by_key(|(package, _)| order.rank(*package));
         let name =
             |(package, faults): &(StringId, usize)| Sick { package: short(all.strings.get(*package)), faults: *faults };
-        faults.kept.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
+        for told in [&mut faults.kept, &mut faults.notes] {
+            told.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
+        }
         Ok(Catalog {
             index,
             data: self.data,
             files: all.files.len(),
             faults: faults.kept,
             fault_count: faults.count,
+            notes: faults.notes,
             sick_count: sick.len(),
             sick: sick.iter().take(MAX_KEPT).map(name).collect(),
         })

@@ -2,11 +2,36 @@
 
 use super::fields::FieldError;
 use crate::object::yaml::YamlError;
+use crate::olm::names::is_label_value;
 
 /// Names that a message lists.
 const MAX_NAMES: usize = 5;
 /// Characters of a name in a message.
 const MAX_NAME: usize = 253;
+
+/// By which rules packages are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// Those of file-based catalogs.
+    #[default]
+    Files,
+    /// Those of catalogs that nobody has checked as files before they were offered, in ConfigMaps and at other servers: what is only
+    /// untidy is noted, and its package is served.
+    Tolerant,
+}
+
+impl Rules {
+    /// Whether a package is served all the same.
+    pub(super) fn tolerate(self, reason: &Reason) -> bool {
+        self == Rules::Tolerant
+            && match reason {
+                Reason::PackageName(name) => is_label_value(name),
+                // The first one by name takes the place of a default channel that does not exist.
+                Reason::SameVersion { .. } | Reason::DefaultChannel(_) | Reason::NoDefaultChannel => true,
+                _ => false,
+            }
+    }
+}
 
 /// One fault. It keeps its package from being served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,6 +192,29 @@ pub(super) fn short(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_names_that_labels_may_have_equal_versions_and_a_missing_default_are_tolerated() {
+        let name = |name: &str| Reason::PackageName(name.to_owned());
+        let version = || Reason::SameVersion { version: "1.0.0".to_owned(), other: "a".to_owned() };
+        for (reason, expected) in [
+            (name("PkgMain"), true),
+            (name("pkg_main.old"), true),
+            (name("pkg main"), false),
+            (name("../etc"), false),
+            (name("-pkg"), false),
+            (name(&"a".repeat(64)), false),
+            (version(), true),
+            (Reason::DefaultChannel("none".to_owned()), true),
+            (Reason::NoDefaultChannel, true),
+            (Reason::NoChannels, false),
+            (Reason::NoHead, false),
+            (Reason::InNoChannel, false),
+        ] {
+            assert_eq!(Rules::Tolerant.tolerate(&reason), expected, "{reason}");
+            assert!(!Rules::Files.tolerate(&reason), "{reason}");
+        }
+    }
 
     #[test]
     fn messages_stay_short() {

@@ -1,6 +1,6 @@
 //! The faults of a catalog that is being read, and which packages they keep from being served.
 
-use super::fault::{Fault, Reason, short};
+use super::fault::{Fault, Reason, Rules, short};
 use super::strings::{Interner, StringId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,6 +21,9 @@ pub(super) struct Place {
 /// All that was found.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
+    pub rules: Rules,
+    /// What the rules tolerate. There may be more.
+    pub notes: Vec<Fault>,
     pub kept: Vec<Fault>,
     pub count: usize,
     /// Packages with faults, and how many.
@@ -32,9 +35,22 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Adds a fault. Without a package the file counts as not read, because it may say something of any package.
+    /// Adds a fault, or a note of what is tolerated. Without a package the file counts as not read, because it may say something of any package.
     pub(super) fn add(&mut self, strings: &Interner, files: &[String], fault: (Place, String, StringId, Reason)) {
         let (place, blob, package, reason) = fault;
+        let fault = |blob, reason| Fault {
+            file: files.get(place.file as usize).cloned().unwrap_or_default(),
+            line: place.line as usize,
+            blob,
+            package: short(strings.get(package)),
+            reason,
+        };
+        if self.rules.tolerate(&reason) {
+            if self.notes.len() < MAX_KEPT {
+                self.notes.push(fault(blob, reason));
+            }
+            return;
+        }
         self.count += 1;
         let of_package = match package.is_empty() {
             true => {
@@ -46,13 +62,7 @@ impl Faults {
         };
         *of_package += 1;
         if self.kept.len() < MAX_KEPT && *of_package <= MAX_OF_PACKAGE {
-            self.kept.push(Fault {
-                file: files.get(place.file as usize).cloned().unwrap_or_default(),
-                line: place.line as usize,
-                blob,
-                package: short(strings.get(package)),
-                reason,
-            });
+            self.kept.push(fault(blob, reason));
         }
     }
 }

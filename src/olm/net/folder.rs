@@ -6,7 +6,7 @@ mod ignored;
 use crate::olm::catalog::blobs::{Blobs, BlobsError, Document, Form, MAX_DOCUMENT};
 use crate::olm::catalog::builder::{Catalog, CatalogBuilder, CatalogError, FileId, MAX_FILES};
 use crate::olm::catalog::decode::Blob;
-use crate::olm::catalog::fault::Reason;
+use crate::olm::catalog::fault::{Reason, Rules};
 use ignore::{DirEntry, WalkBuilder};
 use ignored::{IGNORE_FILE, Ignored, MAX_PATTERNS};
 use std::collections::VecDeque;
@@ -102,7 +102,12 @@ impl Place {
 /// Reads a catalog; what is large of it goes to `data`. What is wrong with single files and packages is no error, but part of
 /// what is returned.
 pub fn read<W: Write + Send>(dir: &Path, data: W) -> Result<Catalog<W>, FolderError> {
-    read_with(dir, data, None)
+    read_by(Rules::Files, dir, data)
+}
+
+/// The same by these rules.
+pub(crate) fn read_by<W: Write + Send>(rules: Rules, dir: &Path, data: W) -> Result<Catalog<W>, FolderError> {
+    read_into(CatalogBuilder::by(rules, data), dir, None)
 }
 
 /// The same with another file in the place of one of them, or beside them.
@@ -111,9 +116,17 @@ pub(crate) fn read_with<W: Write + Send>(
     data: W,
     other: Option<(&Path, &Path)>,
 ) -> Result<Catalog<W>, FolderError> {
+    read_into(CatalogBuilder::new(data), dir, other)
+}
+
+fn read_into<W: Write + Send>(
+    builder: CatalogBuilder<W>,
+    dir: &Path,
+    other: Option<(&Path, &Path)>,
+) -> Result<Catalog<W>, FolderError> {
     let root = fs::canonicalize(dir).map_err(|cause| FolderError::Root { path: dir.to_owned(), cause })?;
     let failed = |cause| FolderError::Catalog { path: dir.to_owned(), cause };
-    let builder = Mutex::new(CatalogBuilder::new(data));
+    let builder = Mutex::new(builder);
     let mut files = files(&root, MAX_FILES);
     if let Some((place, with)) = other {
         let is_there = |(_, target): &Found| target.as_ref().is_ok_and(|target| target == place);

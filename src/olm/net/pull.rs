@@ -8,6 +8,7 @@ use crate::net::registry::files::{FilesError, Limits, Slowest};
 use crate::net::registry::source::{Opened, Sources};
 use crate::net::registry::{RegistryError, architecture};
 use crate::olm::bundle::config_map::{self, ConfigMapError};
+use crate::olm::catalog::fault::Rules;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,7 +125,7 @@ pub(crate) async fn image(
     let (store, permit) = (store.clone(), place.await?);
     blocking(move || {
         let _permit = permit;
-        Ok(store.keep(&key, &catalog, aside, Vec::new())?)
+        Ok(store.keep(&key, &catalog, aside, Rules::Files, Vec::new())?)
     })
     .await
 }
@@ -162,7 +163,7 @@ pub(crate) async fn config_map(
         let (folder, file) = (aside.files(), aside.files().join("catalog.json"));
         let write = |path: &Path| fs::create_dir(&folder).and_then(|()| fs::write(path, blobs.json.as_bytes()));
         write(&file).map_err(|cause| StoreError::write(&file, cause))?;
-        Ok(store.keep(&key, &folder, aside, findings)?)
+        Ok(store.keep(&key, &folder, aside, Rules::Tolerant, findings)?)
     })
     .await
 }

@@ -3,6 +3,7 @@
 use super::pull::{self, PullError, blocking};
 use super::registry_client::{MAX_KEPT, MOST_REQUESTS, RegistryClient, RegistryError};
 use super::store::{Key, Store, StoreError, Stored};
+use crate::olm::catalog::fault::Rules;
 use crate::olm::registry::blobs::{Blobs, TooMuch};
 use crate::olm::registry::messages::{GetBundleRequest, GetPackageRequest};
 use crate::olm::source::content::Content;
@@ -37,7 +38,7 @@ pub(crate) async fn read(
     let stored = blocking(move || {
         let _permit = permit;
         let folder = aside.files();
-        Ok(store.keep(&key, &folder, aside, Vec::new())?)
+        Ok(store.keep(&key, &folder, aside, Rules::Tolerant, Vec::new())?)
     });
     Ok((content, stored.await?))
 }

@@ -3,7 +3,7 @@
 //! Catalogs with the same content share it, in memory as well.
 
 use crate::olm::catalog::builder::{Catalog, CatalogError};
-use crate::olm::catalog::fault::Fault;
+use crate::olm::catalog::fault::{Fault, Rules};
 use crate::olm::catalog::index::{Index, IndexError};
 use crate::olm::catalog::served::{Content, Data};
 use crate::olm::net::folder::{self, FolderError};
@@ -141,7 +141,7 @@ impl Data for OnDisk {
 /// Reads the catalog in a folder, for who serves nothing else. `to`: an empty folder for its data; without one they are in memory.
 pub(crate) fn content(catalog: &Path, to: Option<&Path>) -> Result<Stored, StoreError> {
     if let Some(to) = to {
-        write(catalog, to, Vec::new())?;
+        write(catalog, to, Rules::Files, Vec::new())?;
         return Ok(read(to)?);
     }
     let read = folder::read(catalog, Vec::new()).map_err(StoreError::Folder)?;
@@ -220,18 +220,19 @@ impl Store {
         Ok(aside)
     }
 
-    /// Reads the catalog in a folder below `aside`, and keeps it under this name. `findings`: what was found before.
+    /// Reads the catalog in a folder below `aside` by these rules, and keeps it under this name. `findings`: what was found before.
     pub(crate) fn keep(
         &self,
         key: &Key,
         catalog: &Path,
         aside: Aside,
+        rules: Rules,
         findings: Vec<String>,
     ) -> Result<Stored, StoreError> {
         let whole = aside.0.join("whole");
         let disk = |cause| StoreError::write(&whole, cause);
         fs::create_dir(&whole).map_err(disk)?;
-        write(catalog, &whole, findings).map_err(|error| match error {
+        write(catalog, &whole, rules, findings).map_err(|error| match error {
             StoreError::Folder(FolderError::Catalog { cause: CatalogError::Write(cause), .. })
             | StoreError::Index(IndexError::Write(cause)) => disk(cause),
             other => other,
@@ -284,14 +285,14 @@ fn measure(folder: &Path) -> (SystemTime, u64) {
 }
 
 /// Makes index, data and findings of a catalog. After a power failure they are what was written, or are not there.
-fn write(catalog: &Path, to: &Path, findings: Vec<String>) -> Result<(), StoreError> {
+fn write(catalog: &Path, to: &Path, rules: Rules, findings: Vec<String>) -> Result<(), StoreError> {
     let path = |name: &str| to.join(name);
     let create = |name: &str| File::create(path(name)).map_err(|cause| StoreError::write(&path(name), cause));
     let ended = |name: &str, file: BufWriter<File>| {
         let file = file.into_inner().map_err(io::IntoInnerError::into_error);
         file.and_then(|file| file.sync_data()).map_err(|cause| StoreError::write(&path(name), cause))
     };
-    let read = folder::read(catalog, BufWriter::new(create(DATA)?)).map_err(StoreError::Folder)?;
+    let read = folder::read_by(rules, catalog, BufWriter::new(create(DATA)?)).map_err(StoreError::Folder)?;
     let mut found = found(&read);
     found.faults.splice(0..0, findings.into_iter().take(MAX_FAULTS));
     ended(DATA, read.data)?;
@@ -330,6 +331,7 @@ fn found<W>(catalog: &Catalog<W>) -> Found {
         sick: catalog.sick.iter().map(|sick| sick.package.clone()).collect(),
         sick_count: catalog.sick_count,
         faults: catalog.faults.iter().take(MAX_FAULTS).map(text).collect(),
+        notes: catalog.notes.iter().take(MAX_FAULTS).map(text).collect(),
     }
 }
 

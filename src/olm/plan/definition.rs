@@ -68,8 +68,12 @@ pub(crate) fn risks(live: &Value, new: &Value) -> Vec<Risk> {
         );
     }
     for (version, _) in old.into_iter().filter(|(_, version)| is_served(version)) {
-        if !new.get(version).is_some_and(|version| is_served(version)) {
-            add(true, format!("updating {name:?} would end serving its version {version}, which clients may use"));
+        // One that stays and is not served any more is on its way out, as authors are told to do it.
+        if !new.contains_key(version) {
+            add(
+                true,
+                format!("updating {name:?} would remove its version {version}, which is served and clients may use"),
+            );
         }
     }
     risks

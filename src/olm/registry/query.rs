@@ -187,14 +187,14 @@ impl GetBundleInChannelRequest {
 }
 
 impl GetReplacementRequest {
-    /// What replaces a bundle in a channel, or else the highest version that skips it.
+    /// What replaces a bundle in a channel, or else the highest version that skips it; of equal ones the last by name.
     fn find<'a>(&self, index: &'a Index) -> Result<Entry<'a>, QueryError> {
         let found = channel(index, &self.pkg_name, &self.channel_name)?;
         let bundle = self.csv_name.as_str();
         let replaces = |entry: &Entry<'_>| entry.replaces() == Some(bundle);
         let skips = |entry: &Entry<'_>| entry.skips().any(|skip| skip == bundle);
         let version = |entry: &Entry<'_>| semver::Version::parse(entry.bundle()?.version()).ok();
-        let skipping = || found.entries().filter(skips).max_by_key(version);
+        let skipping = || found.entries().filter(skips).max_by_key(|entry| (version(entry), entry.name()));
         found.entries().find(replaces).or_else(skipping).filter(|_| !bundle.is_empty()).ok_or_else(|| {
             QueryError::NotReplaced {
                 package: name(&self.pkg_name),

@@ -11,6 +11,7 @@ use super::messages::*;
 use super::query::{Query, QueryError, part};
 use crate::olm::catalog::blobs::Blobs;
 use crate::olm::catalog::builder::CatalogBuilder;
+use crate::olm::catalog::fault::Rules;
 use crate::olm::catalog::index::Index;
 use crate::olm::catalog::served::{Catalogs, Content, Data, Served};
 use base64::Engine;
@@ -30,7 +31,11 @@ impl Data for InMemory {
 
 /// The content of a catalog with these blobs, of which each must be right.
 pub(crate) fn content(blobs: &[Value]) -> Content {
-    let (mut builder, mut json) = (CatalogBuilder::new(Vec::new()), Vec::new());
+    content_by(Rules::Files, blobs)
+}
+
+pub(crate) fn content_by(rules: Rules, blobs: &[Value]) -> Content {
+    let (mut builder, mut json) = (CatalogBuilder::by(rules, Vec::new()), Vec::new());
     let file = builder.file("catalog.json".to_owned()).unwrap();
     let text: String = blobs.iter().map(Value::to_string).collect();
     let mut blobs = Blobs::new(text.as_bytes());

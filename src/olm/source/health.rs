@@ -43,13 +43,19 @@ pub(crate) struct Found {
     pub sick_count: usize,
     /// What is wrong, each with file and line.
     pub faults: Vec<String>,
+    /// What is wrong with packages that are served all the same, each with file and line.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What is to be said of the content if it may be served, else why it may not: it has no package, or would take one away that
 /// `is_served` at present.
 pub(crate) fn judge(found: &Found, is_served: impl Fn(&str) -> bool) -> Result<String, String> {
-    let faults: Vec<_> = found.faults.iter().map(|fault| shortened(fault, FAULT)).collect();
-    let faults = listed(&faults, "; ", NOTES, |rest| format!("and {rest} more"));
+    let told = |texts: &[String], limit: usize| {
+        let texts: Vec<_> = texts.iter().map(|text| shortened(text, FAULT)).collect();
+        listed(&texts, "; ", limit, |rest| format!("and {rest} more"))
+    };
+    let faults = told(&found.faults, NOTES);
     if found.packages == 0 {
         return Err(match faults.is_empty() {
             true => "it has no package: is it the right image, folder or server?".to_owned(),
@@ -61,11 +67,15 @@ pub(crate) fn judge(found: &Found, is_served: impl Fn(&str) -> bool) -> Result<S
         let lost = listed(&lost, ", ", FAULT, |rest| format!("and {rest} more"));
         return Err(format!("what is served at present cannot be served of it ({lost}): {faults}"));
     }
-    match (found.sick_count, faults.is_empty()) {
-        (0, true) => Ok(String::new()),
-        (0, false) => Ok(format!("some of its files are left out: {faults}")),
-        (count, _) => Ok(format!("{count} of its {} packages are not served: {faults}", found.packages + count)),
-    }
+    let left_out = match (found.sick_count, faults.is_empty()) {
+        (0, true) => None,
+        (0, false) => Some(format!("some of its files are left out: {faults}")),
+        (count, _) => Some(format!("{count} of its {} packages are not served: {faults}", found.packages + count)),
+    };
+    let tolerated = told(&found.notes, NOTES);
+    let tolerated =
+        (!tolerated.is_empty()).then(|| format!("served, though a file-based catalog may not have it: {tolerated}"));
+    Ok(left_out.into_iter().chain(tolerated).collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]

@@ -86,7 +86,10 @@ impl Said<'_> {
             last_update_time: before.and_then(|before| before.last_update_time.clone()),
         };
         if before != Some(&reference) || reference.last_update_time.is_none() {
-            reference.last_update_time = Some(Time(seconds(self.turn.now)));
+            // Who has changed it twice waits for a later time each time, also within one second.
+            let later = reference.last_update_time.map(|last| a_second_after(last.0));
+            let now = seconds(self.turn.now);
+            reference.last_update_time = Some(Time(later.map_or(now, |later| now.max(later))));
         }
         Some(reference)
     }
@@ -146,9 +149,7 @@ impl Said<'_> {
     fn content_since(&self, connected: Timestamp) -> Timestamp {
         let config_map = self.config_map().filter(|_| matches!(self.wanted, Some(Wanted::ConfigMap(_))));
         match config_map.and_then(|it| it.last_update_time) {
-            Some(updated) if updated.0 >= connected => {
-                updated.0.checked_add(SignedDuration::from_secs(1)).unwrap_or(updated.0)
-            }
+            Some(updated) if updated.0 >= connected => a_second_after(updated.0),
             _ => connected,
         }
     }
@@ -213,6 +214,11 @@ impl Said<'_> {
             (None, false) => (false, condition::LOADING, wanted),
         })
     }
+}
+
+/// Times in a status are of whole seconds.
+fn a_second_after(time: Timestamp) -> Timestamp {
+    time.checked_add(SignedDuration::from_secs(1)).unwrap_or(time)
 }
 
 /// Sets a condition, or removes it.

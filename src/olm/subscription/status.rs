@@ -260,7 +260,8 @@ impl Said<'_> {
         if let Some((_, of_content)) = failed.first() {
             let reason = if *of_content { reason::ERROR_PREVENTED_UNPACKING } else { reason::BUNDLE_UNPACK_FAILED };
             let texts: Vec<&str> = failed.iter().map(|(cause, _)| cause.as_str()).collect();
-            return told(condition::BUNDLE_UNPACK_FAILED, reason, texts.join("; "));
+            let begin = if *of_content { "" } else { UNPACKING_FAILED };
+            return told(condition::BUNDLE_UNPACK_FAILED, reason, format!("{begin}{}", texts.join("; ")));
         }
         if let Some(cause) = refused {
             return told(condition::BUNDLE_UNPACK_FAILED, reason::ENSURE_INSTALL_PLAN_FAILED, cause.clone());
@@ -271,6 +272,9 @@ impl Said<'_> {
         }
     }
 }
+
+/// What clients look for in the message.
+const UNPACKING_FAILED: &str = "Bundle unpacking failed: ";
 
 fn kept(before: &[SubscriptionCondition], type_: &'static str) -> Option<Told> {
     let known = before.iter().find(|it| it.type_ == type_)?;

@@ -4,10 +4,11 @@ mod deployed;
 mod images;
 mod specs;
 
-use std::env;
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::{env, fs};
 
 use cvo::testing::api::olm::NAMESPACE;
 use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
@@ -75,12 +76,21 @@ async fn specs_of_the_other_suite_pass_but_for_named_differences() {
     images::mirror(&cluster).await;
     deployed::install(&cluster, &image).await;
     offer(&cluster).await;
-    let report = run(&cluster, &given).await;
+    let folder = folder_of_this_run();
+    let report = run(&cluster, &given, &folder).await;
     let specs = specs::read(&report);
     let verdict = specs::judge(&specs, &specs::differences());
     println!("{}", verdict.table);
-    assert!(verdict.wrong.is_empty(), "{}\n(the report is {})", verdict.wrong.join("\n"), report.display());
+    assert!(verdict.wrong.is_empty(), "{}\n(report and log are in {})", verdict.wrong.join("\n"), folder.display());
+    fs::remove_dir_all(&folder).unwrap();
     cluster.down().await.unwrap();
+}
+
+/// For report and log, which stay where a spec fails.
+fn folder_of_this_run() -> PathBuf {
+    let folder = env::temp_dir().join(format!("olm-e2e-{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
+    folder
 }
 
 /// Creates the catalog that the suite waits for.
@@ -94,11 +104,10 @@ async fn offer(cluster: &Cluster) {
 }
 
 /// Runs the suite, and returns where its report is. That specs fail is told by the report.
-async fn run(cluster: &Cluster, given: &Given) -> PathBuf {
-    let (report, log) = (env::temp_dir().join("olm-e2e.json"), env::temp_dir().join("olm-e2e.log"));
-    let _ = std::fs::remove_file(&report);
+async fn run(cluster: &Cluster, given: &Given, folder: &Path) -> PathBuf {
+    let (report, log) = (folder.join("report.json"), folder.join("log"));
     println!("the suite runs, and writes {}", log.display());
-    let output = std::fs::File::create(&log).unwrap();
+    let output = fs::File::create(&log).unwrap();
     let mut command = Command::new(&given.program);
     command.current_dir(given.data.parent().unwrap_or(Path::new("/"))).env("KUBECONFIG", cluster.kubeconfig());
     let kubectl = cluster.kubectl_program();

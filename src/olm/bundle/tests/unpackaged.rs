@@ -3,6 +3,8 @@
 use super::*;
 use crate::olm::bundle::config_map::{self, ConfigMapError};
 use crate::olm::bundle::unpackaged::{Blobs, MAX_OF_FOLDER, blobs, read_folder};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 fn csv(name: &str, version: &str, replaces: &str, owned: &str) -> Value {
@@ -108,6 +110,38 @@ fn config_map_that_is_no_catalog_is_refused_with_the_key() {
     assert_eq!(error(BTreeMap::new()), ConfigMapError::NoKey("clusterServiceVersions"));
     assert!(matches!(error(with("packages", "a: [")), ConfigMapError::Yaml { key: "packages", .. }));
     assert_eq!(error(with("packages", "\na: 1")), ConfigMapError::NoList { key: "packages", line: 2 });
+}
+
+/// A definition may change from version to version, and the list has all of them.
+#[test]
+fn each_version_in_a_config_map_brings_the_definition_that_has_the_versions_which_it_owns() {
+    let with = |served: &[&str]| {
+        let mut crd = crd("gears");
+        crd["spec"]["versions"] = served.iter().map(|it| json!({"name": it, "served": true})).collect();
+        crd
+    };
+    let csv = |name: &str, owned: &[&str]| {
+        let mut csv = csv(name, &format!("{}.0.0", &name[3..]), "", "gears");
+        let owned = owned.iter().map(|it| json!({"name": "gears.example.com", "version": it, "kind": "gears"}));
+        csv["spec"]["customresourcedefinitions"]["owned"] = owned.collect();
+        csv
+    };
+    let csvs = [csv("a.v1", &["v1"]), csv("a.v2", &["v1", "v2"]), csv("a.v3", &["v3"])];
+    let channels: Vec<Value> =
+        ["a.v1", "a.v2", "a.v3"].iter().map(|it| json!({"name": it[2..], "currentCSV": it})).collect();
+    let packages = [json!({"packageName": "a", "channels": channels, "defaultChannel": "v1"})];
+    let blobs =
+        config_map::read(&data(&csvs, &[with(&["v1"]), with(&["v2", "v1"]), with(&["v0"])], &packages)).unwrap();
+    let brought = |bundle: &Value| {
+        let objects = bundle["properties"].as_array().unwrap().iter().filter(|it| it["type"] == "olm.bundle.object");
+        let objects = objects.map(|it| STANDARD.decode(it["value"]["data"].as_str().unwrap()).unwrap());
+        let objects: Vec<Value> = objects.map(|it| serde_json::from_slice(&it).unwrap()).collect();
+        let crds = objects.iter().filter(|it| it["kind"] == "CustomResourceDefinition");
+        crds.map(|it| it["spec"]["versions"][0]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let bundles: Vec<_> = lines(&blobs).iter().filter(|it| it["schema"] == "olm.bundle").map(brought).collect();
+    // Of those with `v1` the last one; and the last one of all, where none has it.
+    assert_eq!(bundles, [["v2"], ["v2"], ["v0"]], "{:?}", blobs.findings);
 }
 
 #[test]

@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 
 /// Reads files as a server does.
 pub(crate) fn read(files: &[(&str, &str)]) -> Catalog<Vec<u8>> {
-    let (mut builder, mut json) = (CatalogBuilder::new(Vec::new()), Vec::new());
+    read_by(Rules::Files, files)
+}
+
+fn read_by(rules: Rules, files: &[(&str, &str)]) -> Catalog<Vec<u8>> {
+    let (mut builder, mut json) = (CatalogBuilder::by(rules, Vec::new()), Vec::new());
     for (name, text) in files {
         let file = builder.file((*name).to_owned()).unwrap();
         let mut blobs = Blobs::new(text.as_bytes());
@@ -101,6 +105,42 @@ fn fault_is_told_with_file_line_blob_and_package() {
     let mut blobs = right();
     blobs[3]["image"] = "A".into();
     assert_eq!(faults(&blobs), ["4: olm.bundle a2: a: its image \"A\" is not a pull spec"]);
+}
+
+/// All of it is in ConfigMaps that work elsewhere.
+#[test]
+fn what_is_only_untidy_is_a_note_where_the_rules_are_tolerant_and_a_fault_in_files() {
+    let blobs = [
+        package("A", "x"),
+        channel("A", "x", &["a1", "a2"]),
+        bundle("A", "a1", "1.0.0"),
+        bundle("A", "a2", "1.0.0"),
+        package("b c", "x"),
+        channel("b c", "x", &["b1"]),
+        bundle("b c", "b1", "1.0.0"),
+        package("d", "none"),
+        channel("d", "x", &["d1"]),
+        channel("d", "y", &["d1"]),
+        bundle("d", "d1", "1.0.0"),
+    ];
+    let text = lines(&blobs);
+    let told = |all: &[Fault]| all.iter().map(|it| format!("{}: {}", it.line, it.blob)).collect::<Vec<_>>();
+    let untidy = ["1: olm.package A", "4: olm.bundle a2", "8: olm.package d"];
+    let tolerant = read_by(Rules::Tolerant, &[("a.json", &text)]);
+    assert_eq!(
+        (told(&tolerant.notes), told(&tolerant.faults)),
+        (untidy.map(String::from).into(), vec!["5: olm.package b c".into()])
+    );
+    assert_eq!(tolerant.sick, [Sick { package: "b c".to_owned(), faults: 1 }]);
+    let found = tolerant.index.package("A").unwrap();
+    assert_eq!(
+        found.bundles().map(|it| (it.name(), it.version())).collect::<Vec<_>>(),
+        [("a1", "1.0.0"), ("a2", "1.0.0")]
+    );
+    let default = tolerant.index.package("d").unwrap().default_channel().unwrap();
+    assert_eq!(default.name(), "x", "the first one by name");
+    let strict = read(&[("a.json", &text)]);
+    assert_eq!((strict.notes.len(), strict.fault_count, strict.index.counts().packages), (0, 4, 0));
 }
 
 #[test]

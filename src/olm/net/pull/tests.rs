@@ -117,6 +117,37 @@ async fn config_map_becomes_a_catalog_and_nothing_is_left_of_one_that_is_none() 
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2);
 }
 
+/// Two versions of one number, in a package with capital letters: so they come from tools that know nothing of file-based catalogs.
+#[tokio::test]
+async fn untidy_package_of_a_config_map_is_served_with_a_note_and_that_of_an_image_is_not() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(root.path(), 1 << 20).unwrap());
+    let csv = |name: &str, replaces: &str| {
+        format!(
+            "- apiVersion: operators.coreos.com/v1alpha1\n  kind: ClusterServiceVersion\n  metadata: {{name: {name}}}\n  \
+             spec: {{version: 1.0.0, replaces: {replaces:?}, install: {{strategy: deployment, spec: {{deployments: []}}}}}}\n"
+        )
+    };
+    let packages = "- packageName: PkgMain\n  channels:\n  - name: alpha\n    currentCSV: main.v2\n";
+    let data = BTreeMap::from([
+        ("clusterServiceVersions".to_owned(), csv("main.v1", "") + &csv("main.v2", "main.v1")),
+        ("packages".to_owned(), packages.to_owned()),
+    ]);
+    let key = Key::of(&Content::ConfigMap { name: "c".to_owned(), digest: "sha256:1".to_owned() });
+    let stored = config_map(&store, data, key, permit().await).await.unwrap();
+    let package = stored.content.index.package("PkgMain").unwrap();
+    assert_eq!(package.bundles().map(|it| it.name().to_owned()).collect::<Vec<_>>(), ["main.v1", "main.v2"]);
+    let found = &stored.found;
+    assert_eq!((found.packages, found.sick_count, found.faults.len()), (1, 0, 0), "{:?}", found.faults);
+    for (note, words) in found.notes.iter().zip(["olm.package PkgMain", "same version 1.0.0 as main.v1"]) {
+        assert!(note.contains(words), "{note}");
+    }
+    assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
+    let fake = Fake::start().await;
+    pushed(&fake, "a/capital:1", "Main", &[(CONFIGS_LABEL, "/Main")]).await;
+    assert_eq!(read(&fake, "a/capital:1", "").await.unwrap(), "", "its package is left out");
+}
+
 #[tokio::test]
 async fn image_of_ten_gigabytes_is_refused_before_it_is_pulled() {
     let fake = Fake::start().await;

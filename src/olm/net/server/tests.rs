@@ -2,8 +2,9 @@ use super::*;
 use crate::olm::api::catalog_source::Connection;
 use crate::olm::catalog::served::{Catalogs, Ports};
 use crate::olm::net::registry_client::{Dial, Times};
-use crate::olm::registry::tests::{catalogs, content, widgets};
+use crate::olm::registry::tests::{bundle, catalogs, channel, content, content_by, package, widgets};
 use crate::olm::serve::registry::{Limits, Server};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, copy};
@@ -66,6 +67,24 @@ async fn catalog_of_a_server_is_read_into_the_store_and_the_same_one_is_not_writ
 }
 
 #[tokio::test]
+async fn untidy_packages_of_a_server_are_read_with_a_note() {
+    let mut blobs = [
+        package("PkgMain", "stable"),
+        channel("PkgMain", "stable", json!([{"name": "main.v2", "replaces": "main.v1"}, {"name": "main.v1"}])),
+        bundle("PkgMain", "main.v1", "1.0.0", true, &[]),
+        bundle("PkgMain", "main.v2", "1.0.0", true, &[]),
+    ];
+    blobs.iter_mut().filter(|it| it["schema"] == "olm.bundle").for_each(|it| it["image"] = json!("quay.io/a/main:1"));
+    let served = catalogs(vec![("one", "widgets", content_by(Rules::Tolerant, &blobs))]);
+    let (address, _catalogs, _running) = serving(served).await;
+    let client = client(address, Times::default()).await;
+    let (_root, store) = store();
+    let (_, stored) = read(&store, &client, &places()).await.unwrap();
+    assert_eq!(stored.content.index.package("PkgMain").unwrap().bundles().count(), 2);
+    assert_eq!((stored.found.faults.len(), stored.found.notes.len()), (0, 2), "{:?}", stored.found);
+}
+
+#[tokio::test]
 async fn server_that_has_no_such_catalog_or_goes_away_is_an_error_with_its_place() {
     let (address, catalogs, running) = serving(catalogs(vec![("one", "widgets", content(&widgets()))])).await;
     let client = client(address, Times::default()).await;
@@ -107,7 +126,7 @@ async fn dripping(server: SocketAddr) -> SocketAddr {
 
 #[tokio::test]
 async fn server_that_drips_is_given_up_though_it_always_sends_something() {
-    let text = serde_json::json!({"type": "text", "value": "x".repeat(60_000)});
+    let text = json!({"type": "text", "value": "x".repeat(60_000)});
     let mut blobs = widgets();
     for blob in blobs.iter_mut().filter(|blob| blob["schema"] == "olm.bundle") {
         blob["properties"].as_array_mut().unwrap().push(text.clone());

@@ -20,7 +20,7 @@ fn keep(store: &Store, key: &Key, package: &str) -> Stored {
     fs::create_dir(&files).unwrap();
     let text = CATALOG.replace("NAME", package).replace("TEXT", &"long ".repeat(1000));
     fs::write(files.join("catalog.json"), text).unwrap();
-    store.keep(key, &files, aside, Vec::new()).unwrap()
+    store.keep(key, &files, aside, Rules::Files, Vec::new()).unwrap()
 }
 
 fn packages(stored: &Stored) -> Vec<String> {
@@ -158,7 +158,7 @@ fn errors_name_place_cause_and_way_out() {
     // A folder that is no catalog at all.
     let store = Store::open(&root.path().join("store"), 0).unwrap();
     let aside = store.aside().unwrap();
-    let error = store.keep(&key("a"), &aside.files(), aside, Vec::new()).unwrap_err();
+    let error = store.keep(&key("a"), &aside.files(), aside, Rules::Files, Vec::new()).unwrap_err();
     assert!(error.to_string().contains("files"), "{error}");
     assert_eq!(names(&root.path().join("store")), BTreeSet::new(), "nothing is left of it");
 }
@@ -173,7 +173,7 @@ fn findings_are_kept_with_the_content() {
     fs::write(files.join("a.json"), CATALOG.replace("NAME", "one")).unwrap();
     fs::write(files.join("b.json"), CATALOG.replace("NAME", "two").replace("\"stable\", \"desc", "\"none\", \"desc"))
         .unwrap();
-    let stored = store.keep(&key("a"), &files, aside, vec!["found before".to_owned()]).unwrap();
+    let stored = store.keep(&key("a"), &files, aside, Rules::Files, vec!["found before".to_owned()]).unwrap();
     let found = (*stored.found).clone();
     assert_eq!((found.packages, found.sick.as_slice(), found.sick_count), (1, ["two".to_owned()].as_slice(), 1));
     assert_eq!(found.faults[0], "found before");

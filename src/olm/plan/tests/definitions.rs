@@ -31,12 +31,21 @@ fn version_that_objects_are_stored_in_or_clients_use_must_stay() {
     assert_eq!(texts(&plain(&[("v1", true), ("v2", true), ("v4", true)])), [], "v3 was not served");
     let stored = "risk of data loss updating \"as.example.com\": new CRD removes version v1 that is listed as a stored version \
         on the existing CRD";
-    let unserved = |version: &str| {
-        format!("updating \"as.example.com\" would end serving its version {version}, which clients may use")
+    let removed = |version: &str| {
+        format!("updating \"as.example.com\" would remove its version {version}, which is served and clients may use")
     };
-    assert_eq!(texts(&plain(&[("v2", true)])), [(false, stored.to_owned()), (true, unserved("v1"))]);
-    assert_eq!(texts(&plain(&[("v1", false), ("v2", true)])), [(true, unserved("v1"))], "stored and not served");
-    assert_eq!(texts(&plain(&[("v1", true)])), [(true, unserved("v2"))]);
+    assert_eq!(texts(&plain(&[("v2", true)])), [(false, stored.to_owned()), (true, removed("v1"))]);
+    assert_eq!(texts(&plain(&[("v1", true)])), [(true, removed("v2"))]);
+}
+
+/// So authors take a version back: first it is not served any more, and removed in a later release.
+#[test]
+fn version_may_stay_without_being_served() {
+    let live = plain(&[("v1", true), ("v2", true)]);
+    for new in [[("v1", false), ("v2", true)], [("v1", true), ("v2", false)]] {
+        assert_eq!(risks(&live, &plain(&new)), []);
+    }
+    assert_eq!(risks(&plain(&[("v1", true), ("v2", false)]), &plain(&[("v1", true)])), []);
 }
 
 #[test]

@@ -210,6 +210,26 @@ fn highest_version_is_told_of_several_that_skip_a_bundle() {
 }
 
 #[test]
+fn of_equal_versions_that_skip_a_bundle_the_last_by_name_is_told_in_whichever_order_they_come() {
+    let mut entries = vec![
+        json!({"name": "a.v2", "replaces": "a.v1", "skips": ["a.v0"]}),
+        json!({"name": "a.v1", "skips": ["a.v0"]}),
+    ];
+    for _ in 0..2 {
+        let blobs = [
+            package("a", "x"),
+            channel("a", "x", json!(entries)),
+            bundle("a", "a.v1", "1.0.0", true, &[]),
+            bundle("a", "a.v2", "1.0.0", true, &[]),
+        ];
+        let content = content_by(Rules::Tolerant, &blobs);
+        let it = ask(get_replacement("a", "x", "a.v0"), &content).unwrap().pop().unwrap();
+        assert_eq!(it.csv_name, "a.v2", "{entries:?}");
+        entries.reverse();
+    }
+}
+
+#[test]
 fn default_bundle_for_an_api_is_the_head_of_a_default_channel() {
     let content = content(&widgets());
     let provider = |kind: &str| GetDefaultProviderRequest {

@@ -30,7 +30,7 @@ fn catalog_is_healthy_while_its_content_is_there_whatever_the_registry_does() {
 
 fn found(packages: usize, sick: &[&str], faults: &[&str]) -> Found {
     let list = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
-    Found { packages, sick: list(sick), sick_count: sick.len(), faults: list(faults) }
+    Found { packages, sick: list(sick), sick_count: sick.len(), faults: list(faults), notes: Vec::new() }
 }
 
 #[test]
@@ -52,9 +52,18 @@ fn healthy_packages_are_served_unless_one_that_is_served_would_go() {
 }
 
 #[test]
+fn what_is_tolerated_is_said_beside_what_is_left_out() {
+    let noted = |faults: &[&str]| Found { notes: vec!["x.json:1: Capital".to_owned()], ..found(2, &[], faults) };
+    let tolerated = "served, though a file-based catalog may not have it: x.json:1: Capital";
+    assert_eq!(judge(&noted(&[]), |_| true).unwrap(), tolerated);
+    let both = format!("some of its files are left out: y.yaml: a link; {tolerated}");
+    assert_eq!(judge(&noted(&["y.yaml: a link"]), |_| true).unwrap(), both);
+}
+
+#[test]
 fn what_is_said_of_many_faults_stays_short() {
     let faults: Vec<String> = (0..1000).map(|number| format!("{number}: {}", "x".repeat(5000))).collect();
-    let found = Found { packages: 1, sick: Vec::new(), sick_count: 1000, faults };
+    let found = Found { packages: 1, sick: Vec::new(), sick_count: 1000, faults, notes: Vec::new() };
     let notes = judge(&found, |_| false).unwrap();
     assert!(notes.len() < 5000 && notes.contains("more"), "{}", notes.len());
 }

@@ -173,6 +173,23 @@ fn changed_config_map_is_read_and_a_sick_one_leaves_the_old_content() {
     assert_eq!(world.status().config_map_reference.unwrap().resource_version, "19");
 }
 
+/// Times are of whole seconds, and whoever has changed it waits for a later one.
+#[test]
+fn each_change_of_a_config_map_has_a_later_time_also_within_one_second() {
+    let mut world = World::config_map();
+    world.load(1, "");
+    let updated = |world: &World| world.status().config_map_reference.unwrap().last_update_time;
+    assert_eq!((updated(&world), world.connected()), (time(1), time(2)));
+    for (name, version, expected) in [("b", "18", 2), ("c", "19", 3)] {
+        world.see(name, version);
+        world.load(1, "");
+        assert_eq!((updated(&world), world.connected()), (time(expected), time(expected + 1)), "{name}");
+    }
+    world.see("d", "20");
+    world.load(90, "");
+    assert_eq!((updated(&world), world.connected()), (time(90), time(91)));
+}
+
 #[test]
 fn config_map_that_is_missing_or_unreadable_is_said() {
     for (read, expected) in [

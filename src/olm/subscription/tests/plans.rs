@@ -201,9 +201,12 @@ fn no_plan_is_made_while_one_bundle_is_missing() {
     let said = pending.said(condition::BUNDLE_UNPACKING);
     assert_eq!(said, Some((reason::UNPACKING_IN_PROGRESS.to_owned(), "it is fetched".to_owned())));
     assert_eq!(pending.planned(), None);
-    for (of_content, expected) in [(false, reason::BUNDLE_UNPACK_FAILED), (true, reason::ERROR_PREVENTED_UNPACKING)] {
+    for (of_content, expected, text) in [
+        (false, reason::BUNDLE_UNPACK_FAILED, "Bundle unpacking failed: no"),
+        (true, reason::ERROR_PREVENTED_UNPACKING, "no"),
+    ] {
         let failed = Case { unpacked: Unpacked::Failed { cause: "no".to_owned(), of_content }, ..Case::of(&["a"]) };
-        assert_eq!(failed.said(condition::BUNDLE_UNPACK_FAILED), Some((expected.to_owned(), "no".to_owned())));
+        assert_eq!(failed.said(condition::BUNDLE_UNPACK_FAILED), Some((expected.to_owned(), text.to_owned())));
         assert_eq!((failed.said(condition::BUNDLE_UNPACKING), failed.planned()), (None, None));
     }
 }

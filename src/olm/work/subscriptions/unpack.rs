@@ -157,7 +157,7 @@ impl Unpacker {
             let fetched = tokio::time::timeout(timeout, bundles.fetch(&source, origin)).await;
             let late = || {
                 format!(
-                    "it took longer than {timeout:?}: the annotation {BUNDLE_UNPACK_TIMEOUT} of the OperatorGroup allows more"
+                    "DeadlineExceeded: it took longer than {timeout:?}: the annotation {BUNDLE_UNPACK_TIMEOUT} of the OperatorGroup allows more"
                 )
             };
             let fetched = fetched.unwrap_or_else(|_| Err(Failure::passing(late())));

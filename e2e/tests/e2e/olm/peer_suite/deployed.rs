@@ -3,11 +3,12 @@
 use std::fs;
 
 use cvo::testing::api::olm::NAMESPACE;
-use e2e::harness::{Cluster, files};
+use e2e::harness::Cluster;
 use e2e::olm::{COMPONENT, PACKAGES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::super::apply;
 use super::OPERATORS;
 
 /// Names and labels of Deployments, and the loops that each runs.
@@ -15,13 +16,6 @@ const PARTS: [(&str, &str); 3] =
     [("catalog-operator", "catalogs,subscriptions"), ("olm-operator", "operators"), ("packageserver", "operators")];
 /// How `manifests/olm` names the image.
 const IMAGE: &str = "registry.invalid/olm-operator";
-
-pub(super) async fn apply(cluster: &Cluster, objects: &[Value]) {
-    let file = cluster.dir().join("objects.json");
-    files::write_json(&file, &json!({"apiVersion": "v1", "kind": "List", "items": objects})).unwrap();
-    let file = file.display().to_string();
-    cluster.kubectl(["apply", "--server-side", "--force-conflicts", "-f", &file]).await.unwrap();
-}
 
 /// Installs it, and waits until packages are served. Its kinds have to be defined.
 pub(super) async fn install(cluster: &Cluster, image: &str) {

@@ -242,12 +242,12 @@ pub(super) async fn mirror(cluster: &Cluster) {
         "metadata": {"name": format!("imagetagmirrorsets.{group}")},
         "spec": {"group": group, "scope": "Cluster", "versions": [version],
             "names": {"plural": "imagetagmirrorsets", "singular": "imagetagmirrorset", "kind": "ImageTagMirrorSet"}}});
-    super::deployed::apply(cluster, &[definition]).await;
+    super::super::apply(cluster, &[definition]).await;
     cluster.kubectl(["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await.unwrap();
     let mirrors = json!([{"source": "quay.io", "mirrors": [cluster.registry_for_pods()]}]);
     let mirrors = json!({"apiVersion": format!("{group}/v1"), "kind": "ImageTagMirrorSet",
         "metadata": {"name": NAMESPACE}, "spec": {"imageTagMirrors": mirrors}});
-    super::deployed::apply(cluster, &[mirrors]).await;
+    super::super::apply(cluster, &[mirrors]).await;
     let registry = cluster.registry();
     let hosts = format!(
         "server = \"http://{registry}\"\n[host.\"http://{registry}\"]\ncapabilities = [\"pull\", \"resolve\"]\n"

@@ -295,7 +295,7 @@ async fn fetching_ends_after_its_time_and_begins_again_later_and_later() {
     let wanted = Wanted { timeout: Some(SignedDuration::from_secs(7)), ..wanted(&image) };
     let way: Way = Arc::new(Ok(Reach { sources: Sources::default(), notes: Vec::new() }));
     let (cause, of_content) = world.fetched(&wanted, &way).await.unwrap_err();
-    assert!(!of_content && cause.contains("it took longer than 7s: the annotation"), "{cause}");
+    assert!(!of_content && cause.contains("DeadlineExceeded: it took longer than 7s: the annotation"), "{cause}");
     let mut pauses = Vec::new();
     for count in 1..=6 {
         let all = std::slice::from_ref(&wanted);
