@@ -2,6 +2,7 @@
 //! rights that the release gives it, and no others.
 
 mod disturbed;
+mod drift;
 mod groups;
 mod installed;
 mod required;
