@@ -11,6 +11,7 @@ pub(crate) mod metadata;
 pub(crate) mod packed;
 pub(crate) mod read;
 pub(crate) mod selector;
+pub(crate) mod writers;
 pub(crate) mod yaml;
 
 use serde::{Deserialize, Deserializer};

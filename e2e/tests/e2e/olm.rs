@@ -24,6 +24,7 @@ mod subscriptions;
 mod templates;
 mod unpacking;
 mod wakeups;
+mod woken;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use crate::gate;
 use crate::merge::{self, Applied, Desired, Skip, Step};
 use crate::object::manifest::ObjectId;
 use crate::object::metadata;
+use crate::object::writers;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -335,11 +336,7 @@ impl ObjectApply<'_> {
 
     /// The field manager other than ours that wrote the object last, by its managedFields.
     fn last_writer(&self, live: &Value) -> Option<String> {
-        let entries = live.pointer("/metadata/managedFields")?.as_array()?;
-        let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let own = self.desired.manager.name;
-        let others = entries.iter().filter(|e| text(e, "manager") != own && text(e, "subresource").is_empty());
-        others.max_by_key(|e| text(e, "time")).map(|e| text(e, "manager"))
+        writers::last(writers::entries(live), self.desired.manager.name).map(str::to_owned)
     }
 
     fn record(&self, live: Value) {

@@ -4,6 +4,7 @@
 use super::known::{Key, Known};
 use super::{Change, Forecast, Premise, Verb, required, trial};
 use crate::diff::field::fields;
+use crate::object::writers;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
@@ -109,7 +110,8 @@ fn deployments(
             writes.push((change(Verb::Create, key, name), desired));
             continue;
         };
-        let live = Live { object: Arc::clone(&object), ..Live::default() };
+        let writers = Arc::new(writers::entries(&object).to_vec());
+        let live = Live { object: Arc::clone(&object), writers, ..Live::default() };
         match deployment::change(&desired, &live) {
             Ok(None) => forecast.unchanged += 1,
             Ok(Some((after, paths))) => {

@@ -1,19 +1,25 @@
 //! The Deployments of an operator: what its ClusterServiceVersion wants of them, and what they are.
 
+mod additions;
+
 use crate::gate::{self, Observed, Reason, Verdict};
 use crate::merge::{Manager, MergeError, Outcome, initial, merge};
+use crate::object::writers;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyDeployment};
 use crate::olm::api::keys::label;
 use crate::olm::api::{GROUP, MANAGER};
 use crate::olm::names::label_value;
 use crate::olm::permissions::hash;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// In each container: the name of the OperatorCondition of the operator.
 const CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
 /// How many ReplicaSets of earlier versions are kept: nothing is ever rolled back.
 const HISTORY: i64 = 1;
+/// The reason of the event about a Deployment that somebody else keeps changing.
+pub(crate) const CONTESTED: &str = "DeploymentContested";
 const KIND: &str = "ClusterServiceVersion";
 const WRITER: Manager = Manager { name: MANAGER, of_others: &[] };
 
@@ -21,6 +27,8 @@ const WRITER: Manager = Manager { name: MANAGER, of_others: &[] };
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Live {
     pub object: Arc<Value>,
+    /// Its managedFields.
+    pub writers: Arc<Vec<Value>>,
     /// How many replicas it has says whoever scales it, which is not its ClusterServiceVersion.
     pub scaled: bool,
     /// Fields that the API server keeps different from what was written.
@@ -43,6 +51,44 @@ pub(crate) enum Health {
     Drifted(String),
 }
 
+/// What differs from what its ClusterServiceVersion names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Their paths.
+    pub fields: Vec<String>,
+    /// The field managers that have set them, as far as that is known.
+    pub by: BTreeSet<String>,
+}
+
+impl Change {
+    fn of(fields: Vec<String>, live: &Live) -> Change {
+        let by = fields.iter().filter_map(|field| writers::of_field(&live.writers, MANAGER, field));
+        Change { by: by.map(str::to_owned).collect(), fields }
+    }
+
+    /// The fields, and who has set them.
+    fn told(&self) -> String {
+        let fields = self.fields.join(", ");
+        match self.by.is_empty() {
+            true => fields,
+            false => format!("{fields} (by {})", Vec::from_iter(self.by.iter().map(String::as_str)).join(", ")),
+        }
+    }
+
+    /// What is said where the same fields are changed again and again.
+    pub(crate) fn contest(&self, namespace: &str, name: &str) -> String {
+        let who = match self.by.is_empty() {
+            true => "somebody whom managedFields do not name".to_owned(),
+            false => Vec::from_iter(self.by.iter().map(String::as_str)).join(", "),
+        };
+        let fields = self.fields.join(", ");
+        format!(
+            "Deployment {namespace}/{name}: {fields}: changed again and again by {who}. The ClusterServiceVersion names it, so that it \
+             is changed back, each time later: let {who} leave it alone, or change it in the ClusterServiceVersion"
+        )
+    }
+}
+
 /// What is to be written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
@@ -54,6 +100,7 @@ pub(crate) enum Write {
     Replace {
         name: String,
         object: Value,
+        change: Change,
     },
     Delete {
         name: String,
@@ -162,8 +209,9 @@ pub(crate) fn look(
     match change(&desired, live) {
         Ok(None) => (health(&name, &desired, &live.object), None),
         Ok(Some((object, fields))) => {
-            let message = format!("deployment {name} changed: {}", fields.join(", "));
-            (Health::Drifted(message), Some(Write::Replace { name, object }))
+            let change = Change::of(fields, live);
+            let message = format!("deployment {name} changed: {}", change.told());
+            (Health::Drifted(message), Some(Write::Replace { name, object, change }))
         }
         Err(error) => (Health::Refused(error), None),
     }
@@ -178,6 +226,7 @@ pub(crate) fn change(desired: &Value, live: &Live) -> Result<Option<(Value, Vec<
     {
         spec.insert("replicas".to_owned(), replicas);
     }
+    let desired = additions::kept(desired, live);
     let (object, mut fields) = match merge(&live.object, &desired, WRITER).map_err(|error| told(&error))? {
         Outcome::Same => ((*live.object).clone(), Vec::new()),
         Outcome::Changed { object, fields } | Outcome::Replace { object, fields } => (object, fields),

@@ -1,5 +1,6 @@
 //! One namespace with its ClusterServiceVersions, and what is done for one of them.
 
+mod drift;
 mod groups;
 mod phases;
 mod required;
@@ -7,7 +8,7 @@ mod writes;
 
 use super::deployment::Live;
 use super::group::targets;
-use super::requirements::{Account, Definition, World};
+use super::requirements::{Account, ApiService, Definition, World};
 use super::rights::{Binding, Rights};
 use super::{Decision, Facts, Group, decide};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
@@ -34,6 +35,7 @@ struct Cluster {
     groups: Vec<Value>,
     deployments: BTreeMap<String, Live>,
     definitions: BTreeMap<String, Definition>,
+    services: BTreeMap<String, ApiService>,
     accounts: BTreeMap<(String, String), Account>,
     /// Rules of the account `server`, in the namespace `shop` or, where that is empty, everywhere.
     rules: Vec<(&'static str, PolicyRule)>,
@@ -79,6 +81,7 @@ impl Cluster {
             groups: vec![group],
             deployments: BTreeMap::new(),
             definitions: BTreeMap::new(),
+            services: BTreeMap::new(),
             accounts: BTreeMap::new(),
             rules: Vec::new(),
             conditions: Vec::new(),
@@ -135,7 +138,7 @@ impl Cluster {
         let world = World {
             kubernetes: self.kubernetes.as_ref().map_err(String::as_str),
             definitions: &self.definitions,
-            services: &BTreeMap::new(),
+            services: &self.services,
             served: &BTreeSet::from([("apps".to_owned(), "v1".to_owned(), "Deployment".to_owned())]),
             accounts: &self.accounts,
             rights: &rights,

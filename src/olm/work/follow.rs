@@ -60,3 +60,15 @@ pub(super) fn by_namespace<V: View, T>(
     }
     Some(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So they are in no phase and in no metric.
+    #[test]
+    fn copies_are_not_followed() {
+        let Selector::Labels(labels) = originals() else { panic!("by labels") };
+        assert_eq!(labels, "!olm.copiedFrom");
+    }
+}

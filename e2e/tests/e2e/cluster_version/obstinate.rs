@@ -1,27 +1,20 @@
 //! The API server does not let the daemon read a kind, or does not accept a field: the rest of the release goes on, a
 //! condition says what is the matter, and everything is made good when the cause is gone.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{Json, Router};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use cvo::testing::api::ClusterVersion;
 use e2e::{
     conditions::Conditions,
-    faults::proxy::serving,
+    services::webhook::{Webhook, converted},
     simulator::cluster::{LIMIT, SimulatedCluster},
 };
 
@@ -60,27 +53,7 @@ fn definition(versions: &[(&str, Value)]) -> Value {
 
 /// Converts by changing nothing but the version.
 async fn convert(Json(review): Json<Value>) -> Json<Value> {
-    let request = &review["request"];
-    let converted = request["objects"].as_array().unwrap().iter().map(|object| {
-        let mut object = object.clone();
-        object["apiVersion"] = request["desiredAPIVersion"].clone();
-        object
-    });
-    let response = json!({"uid": request["uid"], "convertedObjects": converted.collect::<Vec<_>>(),
-        "result": {"status": "Success"}});
-    Json(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response}))
-}
-
-async fn serve_webhook(listener: TcpListener, acceptor: TlsAcceptor) {
-    let router = Router::new().fallback(convert);
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(router.clone()));
-        tokio::spawn(async move {
-            let Ok(stream) = acceptor.accept(stream).await else { return };
-            let _ended = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
-        });
-    }
+    Json(converted(&review, |_, _| {}))
 }
 
 /// The release brings a new version of a kind and the webhook that converts to it, and an object of that kind comes before
@@ -100,15 +73,11 @@ async fn kind_that_cannot_be_watched_is_named() {
 /// `late`: the webhook runs only when the daemon has told of the kind that it cannot watch.
 async fn release_with_webhook(late: bool) {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0", "1.0.1"]).await.unwrap();
-    let pki = cluster.control_plane.dir().join("pki");
-    let port = cluster.control_plane.port("webhook");
     let old = [("v1", json!({"size": {"type": "integer"}}))];
     let new = [old[0].clone(), ("v2", json!({"size": {"type": "integer"}, "colour": {"type": "string"}}))];
     let mut converting = definition(&new);
-    let authority = kube::config::Kubeconfig::read_from(cluster.control_plane.kubeconfig()).unwrap();
-    let authority = authority.clusters[0].cluster.as_ref().unwrap().certificate_authority_data.clone().unwrap();
     converting["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
-        "clientConfig": {"url": format!("https://127.0.0.1:{port}/convert"), "caBundle": authority}}});
+        "clientConfig": Webhook::client_config(&cluster.control_plane, "webhook").unwrap()}});
     let put = |at: usize, file: &str, object: Value| releases[at].put(file, &object.to_string()).unwrap();
     put(0, "0000_20_beta_01_gauges.json", definition(&old));
     put(0, "0000_20_beta_02_gauge.json", gauge("v1", json!({"size": 1})));
@@ -133,13 +102,13 @@ async fn release_with_webhook(late: bool) {
     }
 
     // From here on the pods of the Deployment run.
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-    let webhook = tokio::spawn(serve_webhook(listener, TlsAcceptor::from(Arc::new(serving(&pki).unwrap()))));
+    let router = Router::new().fallback(convert);
+    let webhook = Webhook::serve(&cluster.control_plane, "webhook", router).await.unwrap();
     cluster.completed(&releases[1]).await.unwrap();
     assert_eq!(api(&cluster, "v2").get("first").await.unwrap().data["spec"], json!({"size": 1, "colour": "blue"}));
     let quiet = |object: &ClusterVersion| !object.has("KindsNotWatched=True");
     cluster.until("the kind to be watched again", quiet).await.unwrap();
-    webhook.abort();
+    drop(webhook);
     cluster.close().await.unwrap();
 }
 

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod components;
+mod converted;
 mod definitions;
 mod disturbed;
 mod large;

@@ -2,10 +2,12 @@
 //! rights that the release gives it, and no others.
 
 mod disturbed;
+mod drift;
 mod groups;
 mod installed;
 mod required;
 mod sample;
+mod writers;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -118,22 +120,22 @@ impl World {
     }
 }
 
-fn rule() -> Value {
+pub(super) fn rule() -> Value {
     json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "update"]})
 }
 
-fn in_shop(api_version: &str, kind: &str, name: &str, content: Value) -> Value {
+pub(super) fn in_shop(api_version: &str, kind: &str, name: &str, content: Value) -> Value {
     let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": SHOP}});
     object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
     object
 }
 
-fn group(name: &str, spec: Value) -> Value {
+pub(super) fn group(name: &str, spec: Value) -> Value {
     in_shop("operators.coreos.com/v1", "OperatorGroup", name, json!({"spec": spec}))
 }
 
 /// A version of the operator: `server.v<version>` with the Deployment `server`, whose pods run as the account of that name.
-fn csv(version: &str, replaces: &str) -> Value {
+pub(super) fn csv(version: &str, replaces: &str) -> Value {
     let pod = json!({
         "serviceAccountName": "server",
         "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
@@ -163,6 +165,13 @@ fn csv(version: &str, replaces: &str) -> Value {
     );
     object["metadata"]["annotations"] = json!({"example.com/told": "to pods"});
     object
+}
+
+/// The image of its first container.
+fn image(deployment: &Deployment) -> String {
+    let spec = serde_json::to_value(deployment).unwrap();
+    let image = spec.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
+    image.unwrap_or_default().to_owned()
 }
 
 /// Phase and reason of each step so far.

@@ -19,13 +19,18 @@ use super::{LIMIT, PROCESS, World, push};
 impl World {
     /// A catalog `main` of these versions in the namespace `shop`.
     pub(super) async fn offer(&self, versions: &[Version]) {
+        self.offer_in("catalogs/main:v1", versions).await;
+    }
+
+    /// The same in this image.
+    pub(super) async fn offer_in(&self, image: &str, versions: &[Version]) {
         let registry = self.cluster.registry();
         let mut offered = Vec::new();
         for version in versions {
             offered.push((version.clone(), version.push(&registry).await.unwrap()));
         }
         let text = catalog(&offered);
-        push(&registry, "catalogs/main:v1", &[("configs/catalog.json", text.as_bytes())], &[]).await;
+        push(&registry, image, &[("configs/catalog.json", text.as_bytes())], &[]).await;
     }
 
     pub(super) async fn subscribe(&self, package: &str, more: &Value) {

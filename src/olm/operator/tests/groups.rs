@@ -11,6 +11,9 @@ fn only_one_group_makes_a_member_and_a_failure_ends_with_it() {
     let mut cluster = Cluster::new([csv("a", "Succeeded", "InstallSucceeded")]).marked().deployed("a", ready());
     let group = cluster.groups.remove(0);
     assert_eq!(cluster.step("a", 10), failed("NoOperatorGroup", "csv in namespace with no operatorgroups"));
+    // What runs is left as it is, whatever else would be changed back.
+    Arc::make_mut(&mut cluster.deployments.get_mut("server").unwrap().object)["spec"]["replicas"] = json!(7);
+    assert_eq!(cluster.decide("a", 10).deployments, []);
     cluster.groups = vec![group.clone(), group.clone()];
     let several = "csv created in namespace with multiple operatorgroups, can't pick one automatically";
     assert_eq!(cluster.step("a", 10), failed("TooManyOperatorGroups", several));

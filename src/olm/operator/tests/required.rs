@@ -108,6 +108,29 @@ fn kinds_that_others_define_are_served() {
     assert_eq!(lines(&required), line("v1.g", Requirement::NotPresent, ""));
 }
 
+/// It is registered before its server answers, and later than that the kinds are known.
+#[test]
+fn required_service_is_available_and_serves_the_kind() {
+    use Requirement::{NotPresent, Present};
+    let of = |kind: &str, available: Option<bool>| {
+        let required = json!({"required": [{"group": "apps", "version": "v1", "kind": kind, "name": "any"}]});
+        let mut cluster = pending(&json!({"apiservicedefinitions": required}));
+        let service = available.map(|is_available| ApiService { uid: "u".into(), is_available });
+        cluster.services.extend(service.map(|service| ("v1.apps".to_owned(), service)));
+        cluster
+    };
+    let waits = "one or more requirements couldn't be found";
+    for (kind, available) in [("Deployment", None), ("Deployment", Some(false)), ("Other", Some(true))] {
+        let cluster = of(kind, available);
+        assert_eq!(lines(&cluster), line("v1.apps", NotPresent, ""), "{kind} {available:?}");
+        assert_eq!(cluster.step("a", 10), format!("Pending/RequirementsNotMet: {waits}"));
+    }
+    let cluster = of("Deployment", Some(true));
+    assert_eq!(lines(&cluster), line("v1.apps", Present, ""));
+    let ready = "InstallReady/AllRequirementsMet: all requirements found, attempting install";
+    assert_eq!(cluster.step("a", 10), ready);
+}
+
 fn with_rights(permissions: Value) -> Cluster {
     let mut cluster = pending(&json!({"install": {"spec": permissions}}));
     cluster.accounts.insert(("shop".into(), "server".into()), Account::default());

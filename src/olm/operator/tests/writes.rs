@@ -51,7 +51,7 @@ fn only_what_the_version_names_is_changed_back() {
     let live = &cluster.deployments["server"];
     let differs = |live: &Value, scaled: bool| {
         let mut cluster = installing();
-        let live = Live { object: Arc::new(live.clone()), scaled, kept: Vec::new() };
+        let live = Live { object: Arc::new(live.clone()), scaled, ..Live::default() };
         cluster.deployments.insert("server".into(), live);
         cluster.decide("a", 10).deployments.len()
     };
@@ -152,6 +152,29 @@ fn what_the_version_does_not_name_any_more_is_deleted() {
         insert(&mut cluster, &theirs);
         assert_eq!(cluster.decide("a", 10).deployments, [], "{pointer}");
     }
+}
+
+/// It is collected with its owner, the version before, which goes once this one has succeeded.
+#[test]
+fn what_only_the_version_before_names_goes_with_it_and_not_before() {
+    let mut before = csv("a", "Replacing", "x");
+    let deployments = "/spec/install/spec/deployments";
+    before.pointer_mut(deployments).unwrap().as_array_mut().unwrap().push(entry("helper"));
+    let mut next = csv("b", "InstallReady", "x");
+    next["spec"]["replaces"] = json!("a");
+    let mut cluster = Cluster::new([before, next]).marked().deployed("a", ready());
+    let names = |cluster: &Cluster, name: &str| -> Vec<String> {
+        cluster.decide(name, 10).deployments.iter().map(|it| it.name().to_owned()).collect()
+    };
+    for phase in ["InstallReady", "Installing", "Succeeded", "Failed"] {
+        cluster.csv_mut("b")["status"]["phase"] = json!(phase);
+        assert!(names(&cluster, "b").iter().all(|name| name == "server"), "{phase}");
+        assert!(names(&cluster, "a").is_empty(), "{phase}");
+        let is_over = cluster.step("a", 10).starts_with("Deleting/");
+        assert_eq!(is_over, phase == "Succeeded", "{phase}");
+    }
+    let owners = &cluster.deployments["helper"].object["metadata"]["ownerReferences"];
+    assert_eq!(owners[0]["uid"], "uid-a");
 }
 
 /// Else it would be written for ever.

@@ -61,7 +61,8 @@ impl Known {
         let namespaces = live.namespaces.all()?.into_iter().map(|(name, it)| (name, it.labels.clone())).collect();
         let deployments = by_id(&live.deployments)?.into_iter().map(|(id, it)| {
             let kept = memory.kept(&id, &it.object);
-            (id, LiveDeployment { object: it.object.clone(), scaled: it.scaled, kept })
+            let (object, writers) = (it.object.clone(), it.writers.clone());
+            (id, LiveDeployment { object, writers, scaled: it.scaled, kept })
         });
         let roles = Roles {
             roles: live.roles.all()?,

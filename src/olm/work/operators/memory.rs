@@ -23,10 +23,18 @@ pub(super) struct Memory(Mutex<Remembered>);
 struct Remembered {
     /// By Deployment: the hash of what was written, and which fields the API server has made different.
     kept: BTreeMap<Id, (String, Vec<String>)>,
-    /// When a Deployment was changed lately, and the hash of what it was changed to.
-    changes: BTreeMap<Id, Vec<(Instant, String)>>,
+    /// How a Deployment was changed lately.
+    changes: BTreeMap<Id, Vec<Written>>,
     /// Of these roles.
     rights: Option<(Roles, Arc<Rights>)>,
+}
+
+struct Written {
+    at: Instant,
+    /// The hash of what it was changed to.
+    to: String,
+    /// Those that differed.
+    fields: Vec<String>,
 }
 
 fn hash(object: &Value) -> Option<&str> {
@@ -57,24 +65,33 @@ impl Memory {
         rights
     }
 
-    pub(super) fn on_written(&self, id: &Id, written: &Value, answer: &Value, at: Instant) {
-        let fields = deployment::kept(written, answer);
+    /// `fields`: those that differed. Returns those of them that have been changed back so often lately that somebody else must be told.
+    pub(super) fn on_written(
+        &self,
+        id: &Id,
+        (written, answer): (&Value, &Value),
+        fields: Vec<String>,
+        at: Instant,
+    ) -> Vec<String> {
+        let kept = deployment::kept(written, answer);
         let mut remembered = self.lock();
-        match hash(written).filter(|_| !fields.is_empty()) {
+        match hash(written).filter(|_| !kept.is_empty()) {
             Some(hash) => {
-                tracing::info!(
-                    namespace = id.0,
-                    name = id.1,
-                    ?fields,
-                    "the API server keeps fields of a Deployment different"
-                );
-                remembered.kept.insert(id.clone(), (hash.to_owned(), fields));
+                let (namespace, name) = id;
+                tracing::info!(namespace, name, ?kept, "the API server keeps fields of a Deployment different");
+                remembered.kept.insert(id.clone(), (hash.to_owned(), kept));
             }
             None => drop(remembered.kept.remove(id)),
         }
+        remembered.changes.retain(|_, changes| {
+            changes.retain(|change| is_lately(change.at, at));
+            !changes.is_empty()
+        });
+        let to = hash(written).unwrap_or_default().to_owned();
         let changes = remembered.changes.entry(id.clone()).or_default();
-        changes.retain(|(change, _)| at.duration_since(*change) < WINDOW);
-        changes.push((at, hash(written).unwrap_or_default().to_owned()));
+        changes.push(Written { at, to: to.clone(), fields: fields.clone() });
+        let count = |field: &String| changes.iter().filter(|it| it.to == to && it.fields.contains(field)).count();
+        fields.into_iter().filter(|field| count(field) >= PATIENCE as usize).collect()
     }
 
     /// How long it rests after the change to this that is begun now.
@@ -87,9 +104,13 @@ impl Memory {
         let remembered = self.lock();
         let changes = remembered.changes.get(id).into_iter().flatten();
         let wanted = hash(object).unwrap_or_default();
-        let lately = changes.filter(|(change, to)| at.duration_since(*change) < WINDOW && to == wanted).count();
+        let lately = changes.filter(|change| is_lately(change.at, at) && change.to == wanted).count();
         u32::try_from(lately).unwrap_or(u32::MAX)
     }
+}
+
+fn is_lately(change: Instant, now: Instant) -> bool {
+    now.duration_since(change) < WINDOW
 }
 
 /// How long a Deployment rests after it was changed back so often within [`WINDOW`]: whoever else changes it must not
@@ -112,10 +133,10 @@ mod tests {
                 "spec": {"replicas": replicas}})
         };
         let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
-        memory.on_written(&id, &object("x", 2), &object("x", 1), at);
+        memory.on_written(&id, (&object("x", 2), &object("x", 1)), Vec::new(), at);
         assert_eq!(memory.kept(&id, &object("x", 1)), ["spec.replicas"]);
         assert!(memory.kept(&id, &object("y", 1)).is_empty());
-        memory.on_written(&id, &object("x", 2), &object("x", 2), at);
+        memory.on_written(&id, (&object("x", 2), &object("x", 2)), Vec::new(), at);
         assert!(memory.kept(&id, &object("x", 2)).is_empty());
         assert_eq!(memory.changes(&id, &object("x", 2), at), 2);
         assert_eq!(memory.changes(&id, &object("x", 2), at + WINDOW), 0);
@@ -127,14 +148,31 @@ mod tests {
         let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
         for version in ["1", "2", "3", "4", "5", "6"] {
             assert_eq!(memory.rest(&id, &object(version), at), Duration::ZERO, "{version}");
-            memory.on_written(&id, &object(version), &object(version), at);
+            memory.on_written(&id, (&object(version), &object(version)), Vec::new(), at);
         }
         for _ in 0..2 {
             for version in ["5", "6"] {
-                memory.on_written(&id, &object(version), &object(version), at);
+                memory.on_written(&id, (&object(version), &object(version)), Vec::new(), at);
             }
         }
         assert!(memory.rest(&id, &object("6"), at) > Duration::ZERO);
+    }
+
+    #[test]
+    fn field_that_is_changed_back_for_the_third_time_is_told_and_no_other() {
+        let object = |hash: &str| json!({"metadata": {"labels": {label::DEPLOYMENT_SPEC_HASH: hash}}});
+        let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
+        let write = |hash: &str, fields: &[&str], at: Instant| {
+            let fields = fields.iter().map(|it| (*it).to_owned()).collect();
+            memory.on_written(&id, (&object(hash), &object(hash)), fields, at)
+        };
+        assert!(write("1", &["image", "args"], at).is_empty());
+        assert!(write("1", &["image"], at).is_empty());
+        // What another version makes different is no repair of this one.
+        assert!(write("2", &["image"], at).is_empty());
+        assert_eq!(write("1", &["args", "image"], at), ["image"]);
+        assert_eq!(write("1", &["args", "image"], at), ["args", "image"]);
+        assert!(write("1", &["image"], at + WINDOW).is_empty());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, Phas
 use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::operator::State;
-use crate::olm::operator::deployment::{self, Live as LiveDeployment, Write};
+use crate::olm::operator::deployment::{self, CONTESTED, Change, Live as LiveDeployment, Write};
 use crate::process::events::{Events, Notice};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
@@ -127,22 +127,31 @@ impl Perform<'_> {
     pub(super) fn deployment(&self, csv: &Csv, write: Write) {
         let id = (csv.metadata.namespace.clone().unwrap_or_default(), write.name().to_owned());
         let (objects, live, memory) = (self.objects.clone(), self.live.clone(), self.memory.clone());
-        let (of, at) = (id.clone(), self.at);
+        let (of, at, events, about) = (id.clone(), self.at, self.events.clone(), reference(csv));
         let rest = write.object().map_or(Duration::ZERO, |object| self.memory.rest(&id, object, self.at));
         self.writer.begin(Key::Deployment(id), self.at, rest, async move {
             let kind = deployment_kind();
-            let (written, answer) = match write {
-                Write::Create { object, .. } => match objects.create(&kind, &of.0, &object).await {
-                    Err(error) if error.is_already_exists() => adopt(&objects, &of, &object).await?,
-                    answer => (object, answer?),
-                },
-                Write::Replace { object, .. } => {
+            let (written, answer, change) = match write {
+                Write::Create { object, .. } => {
+                    let (written, answer) = match objects.create(&kind, &of.0, &object).await {
+                        Err(error) if error.is_already_exists() => adopt(&objects, &of, &object).await?,
+                        answer => (object, answer?),
+                    };
+                    (written, answer, Change::default())
+                }
+                Write::Replace { object, change, .. } => {
                     let answer = objects.replace(&kind, &of.0, &of.1, &object).await?;
-                    (object, answer)
+                    (object, answer, change)
                 }
                 Write::Delete { uid, .. } => return objects.delete(&kind, &of.0, &of.1, &uid).await.map(drop),
             };
-            memory.on_written(&of, &written, &answer, at);
+            let Change { fields, by } = change;
+            let contested = memory.on_written(&of, (&written, &answer), fields, at);
+            if !contested.is_empty() {
+                let note = Change { fields: contested, by }.contest(&of.0, &of.1);
+                tracing::warn!(namespace = of.0, name = of.1, note, "a Deployment is changed again and again");
+                events.publish_about(Notice::new(true, CONTESTED, &note), about);
+            }
             live.deployments.on_answer(answer);
             Ok(())
         });
@@ -215,7 +224,11 @@ impl Perform<'_> {
 fn tell((namespace, name): &Id, state: &State, events: &Events, about: ObjectReference) {
     let State { phase, reason, message } = state;
     tracing::info!(namespace, name, ?phase, reason, message, "a ClusterServiceVersion");
-    events.publish_about(Notice::new(*phase == Phase::Failed, reason, message), about);
+    events.publish_about(notice(state), about);
+}
+
+fn notice(State { phase, reason, message }: &State) -> Notice {
+    Notice::new(*phase == Phase::Failed, reason, message)
 }
 
 fn reference(csv: &Csv) -> ObjectReference {
@@ -279,6 +292,23 @@ async fn adopt(objects: &Objects, id: &Id, desired: &Value) -> Result<(Value, Va
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn event_of_a_failure_is_a_warning_and_no_other_is() {
+        let warnings = [
+            Phase::Pending,
+            Phase::InstallReady,
+            Phase::Installing,
+            Phase::Succeeded,
+            Phase::Replacing,
+            Phase::Deleting,
+            Phase::Failed,
+        ]
+        .map(|phase| notice(&State { phase, reason: "R", message: "m".to_owned() }))
+        .map(|it| (it.warning, it.reason, it.note));
+        let expected = [false, false, false, false, false, false, true].map(|it| (it, "R", "m".to_owned()));
+        assert_eq!(warnings, expected);
+    }
 
     #[test]
     fn what_is_not_in_the_status_any_more_is_removed() {

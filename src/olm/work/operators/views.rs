@@ -101,6 +101,7 @@ impl View for NamespaceView {
 pub(super) struct DeploymentView {
     version: String,
     pub object: Arc<Value>,
+    pub writers: Arc<Vec<Value>>,
     pub scaled: bool,
 }
 
@@ -109,7 +110,8 @@ impl View for DeploymentView {
 
     fn of(object: WholeDeployment) -> Self {
         let (version, scaled) = (version(&object.metadata), object.is_scaled());
-        DeploymentView { version, scaled, object: Arc::new(object.into_value()) }
+        let writers = Arc::new(object.writers());
+        DeploymentView { version, writers, scaled, object: Arc::new(object.into_value()) }
     }
 
     fn version(&self) -> &str {

@@ -24,6 +24,12 @@ impl WholeDeployment {
         })
     }
 
+    /// Who has written which fields.
+    pub(super) fn writers(&self) -> Vec<Value> {
+        let entries = self.metadata.managed_fields.iter().flatten().filter(|it| it.subresource.is_none());
+        entries.filter_map(|it| serde_json::to_value(it).ok()).collect()
+    }
+
     /// The object without what only tells who has written it.
     pub(super) fn into_value(mut self) -> Value {
         self.metadata.managed_fields = None;
@@ -48,12 +54,13 @@ mod tests {
         };
         for (subresource, scaled) in [(json!("scale"), true), (Value::Null, false), (json!("status"), false)] {
             let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2, "new": [1]},
-                "metadata": {"name": "a", "managedFields": [entry(subresource)]}});
+                "metadata": {"name": "a", "managedFields": [entry(subresource.clone())]}});
             let whole: WholeDeployment = serde_json::from_value(object).unwrap();
             assert_eq!(whole.is_scaled(), scaled);
+            assert_eq!(whole.writers().len(), usize::from(subresource.is_null()));
             let object = whole.into_value();
             assert_eq!(object["spec"]["new"], json!([1]));
-            assert_eq!(object["metadata"], json!({"name": "a"}));
+            assert_eq!(object["metadata"], json!({"name": "a"}), "who has written it is kept apart");
         }
     }
 }

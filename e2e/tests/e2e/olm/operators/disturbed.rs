@@ -8,21 +8,15 @@ use e2e::random::SeededRandom;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::LIMIT;
-use super::{World, csv, history};
+use super::{World, csv, history, image};
 
 /// How often the process is killed.
 const KILLS: usize = 12;
 /// How long it may work before.
 const LIFE: Duration = Duration::from_millis(1200);
-
-fn image(deployment: &Deployment) -> String {
-    let spec = serde_json::to_value(deployment).unwrap();
-    let image = spec.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
-    image.unwrap_or_default().to_owned()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_that_loses_its_pods_is_unhealthy_until_they_are_back() {

@@ -54,5 +54,15 @@ async fn groups_that_do_not_fit_are_told_and_end_with_what_they_say() {
     world.until_succeeded(name).await;
     let told = world.deployment().await.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
     assert_eq!(told["olm.targetNamespaces"], "");
+
+    // The last group goes: the operator is nobody's, and runs on until there is one again.
+    let before = world.deployment().await;
+    groups.delete("one", &Default::default()).await.unwrap();
+    let left = world.until("to be told", name, |it| it.reason == "NoOperatorGroup").await.status.unwrap();
+    assert_eq!(left.phase, Phase::Failed);
+    let after = world.deployment().await;
+    assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation), "it runs on");
+    world.apply(&group("one", json!({}))).await;
+    world.until_succeeded(name).await;
     world.cluster.down().await.unwrap();
 }

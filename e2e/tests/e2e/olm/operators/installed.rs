@@ -159,13 +159,50 @@ async fn operator_that_is_deleted_takes_along_what_belongs_to_it() {
     binding.as_object_mut().unwrap().remove("rules");
     binding["roleRef"] = reference;
     world.apply(&binding).await;
+    // A copy that another implementation has made is nothing to act upon.
+    let mut copy = csv("5.0.0", "");
+    copy["metadata"]["labels"] = json!({"olm.copiedFrom": "elsewhere"});
+    world.apply(&copy).await;
 
     world.csvs().delete("server.v1.0.0", &Default::default()).await.unwrap();
     world.until_gone("server.v1.0.0").await;
     let roles: Api<ClusterRole> = Api::all(world.client.clone());
     assert!(roles.get_opt("of-server").await.unwrap().is_none());
     assert!(roles.get_opt("of-others").await.unwrap().is_some());
+    let copy = world.csvs().get("server.v5.0.0").await.unwrap();
+    assert!(copy.status.is_none() && copy.metadata.finalizers.is_none(), "{copy:?}");
     let wait = world.cluster.until("the Deployment to be collected", &[PROCESS]).within(COLLECTED);
     wait.object(world.deployments(), "server", |it| it.is_none()).await.unwrap();
+    world.cluster.down().await.unwrap();
+}
+
+/// What the next version does not have goes with the one before, once that one has taken its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn deployment_that_only_the_version_before_names_goes_with_it() {
+    let world = World::up().await;
+    world.start();
+    world.group("one").await;
+    world.account().await;
+    let mut first = csv("1.0.0", "");
+    let deployments = first.pointer_mut("/spec/install/spec/deployments").unwrap().as_array_mut().unwrap();
+    let mut helper = deployments[0].clone();
+    helper["name"] = json!("helper");
+    for labels in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
+        *helper.pointer_mut(labels).unwrap() = json!({"app": "helper"});
+    }
+    deployments.push(helper);
+    world.apply(&first).await;
+    world.until_succeeded("server.v1.0.0").await;
+    // The next one cannot become ready yet.
+    world.kubectl(["cordon", "fake-0"]).await;
+    world.apply(&csv("2.0.0", "1.0.0")).await;
+    world.until("to be waited for", "server.v2.0.0", |it| it.phase == Phase::Installing).await;
+    assert!(world.deployments().get("helper").await.unwrap().metadata.deletion_timestamp.is_none());
+    world.kubectl(["uncordon", "fake-0"]).await;
+    world.until_succeeded("server.v2.0.0").await;
+    world.until_gone("server.v1.0.0").await;
+    let wait = world.cluster.until("the other Deployment to be collected", &[PROCESS]).within(COLLECTED);
+    wait.object(world.deployments(), "helper", |it| it.is_none()).await.unwrap();
+    world.until_succeeded("server.v2.0.0").await;
     world.cluster.down().await.unwrap();
 }

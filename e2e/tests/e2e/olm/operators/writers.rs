@@ -1,0 +1,161 @@
+//! Who writes a ClusterServiceVersion gains no rights by it.
+
+use cvo::testing::api::olm::cluster_service_version::ClusterServiceVersion;
+use e2e::olm::PROCESS;
+use e2e::workspace;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::{SHOP, World, csv};
+
+const GUARD: &str = "manifests/olm/0000_50_olm_05_install-guard.yaml";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// Of whatever the account is: everything.
+fn all() -> Value {
+    json!([{"serviceAccountName": "server", "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}])
+}
+
+impl World {
+    /// A user who may do this with ClusterServiceVersions, and that with Deployments, in the namespace; and nothing else.
+    async fn user(&self, name: &str, deployments: &[&str]) -> Theirs {
+        let mut rules = vec![json!({"apiGroups": ["operators.coreos.com"], "resources": ["clusterserviceversions"],
+            "verbs": ["create", "patch"]})];
+        if !deployments.is_empty() {
+            rules.push(json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": deployments}));
+        }
+        let object =
+            |kind: &str| json!({"apiVersion": RBAC, "kind": kind, "metadata": {"name": name, "namespace": SHOP}});
+        let mut role = object("Role");
+        role["rules"] = json!(rules);
+        self.apply(&role).await;
+        let mut binding = object("RoleBinding");
+        binding["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+        binding["subjects"] = json!([{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}]);
+        self.apply(&binding).await;
+        let mut config = self.cluster.config().await.unwrap();
+        config.auth_info.impersonate = Some(name.to_owned());
+        config.auth_info.impersonate_groups = Some(vec!["system:authenticated".to_owned()]);
+        Api::namespaced(Client::try_from(config).unwrap(), SHOP)
+    }
+
+    /// Accounts, roles, bindings and Deployments: those of the namespace, and those without one that belong to operators.
+    async fn rights_that_there_are(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        macro_rules! add {
+            ($api:expr, $params:expr, $kind:literal) => {
+                let all = $api.list(&$params).await.unwrap().items;
+                names.extend(all.iter().map(|it| format!("{} {}", $kind, it.name_any())));
+            };
+        }
+        let everything = ListParams::default();
+        let managed = ListParams::default().labels("olm.managed=true");
+        add!(Api::<ServiceAccount>::namespaced(self.client.clone(), SHOP), everything, "ServiceAccount");
+        add!(Api::<Role>::namespaced(self.client.clone(), SHOP), everything, "Role");
+        add!(Api::<RoleBinding>::namespaced(self.client.clone(), SHOP), everything, "RoleBinding");
+        add!(Api::<ClusterRole>::all(self.client.clone()), managed, "ClusterRole");
+        add!(Api::<ClusterRoleBinding>::all(self.client.clone()), managed, "ClusterRoleBinding");
+        add!(self.deployments(), everything, "Deployment");
+        names.sort();
+        names
+    }
+}
+
+type Theirs = Api<ClusterServiceVersion>;
+
+async fn create(user: &Theirs, object: &Value, dry_run: bool) -> Result<(), String> {
+    let object: ClusterServiceVersion = serde_json::from_value(object.clone()).unwrap();
+    user.create(&PostParams { dry_run, ..PostParams::default() }, &object)
+        .await
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+async fn patch(user: &Theirs, name: &str, patch: &Value) -> Result<(), String> {
+    let answer = user.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    answer.map(drop).map_err(|error| error.to_string())
+}
+
+/// A version that asks for all rights, and one whose pods run as another account.
+fn attempts() -> [Value; 2] {
+    let mut rights = csv("8.0.0", "");
+    rights["spec"]["install"]["spec"]["clusterPermissions"] = all();
+    let mut stranger = csv("9.0.0", "");
+    stranger["spec"]["install"]["spec"]["permissions"] = json!([]);
+    let pod = "/spec/install/spec/deployments/0/spec/template/spec/serviceAccountName";
+    *stranger.pointer_mut(pod).unwrap() = json!("strong");
+    stranger.pointer_mut("/spec/install/spec/deployments/0").unwrap()["name"] = json!("stranger");
+    [rights, stranger]
+}
+
+/// A patch by which the operator would run another image as another account.
+fn another_account() -> Value {
+    let container = json!({"name": "server", "image": "registry.example.com/theirs"});
+    let template = json!({"metadata": {"labels": {"app": "server"}},
+        "spec": {"serviceAccountName": "strong", "containers": [container]}});
+    let spec = json!({"selector": {"matchLabels": {"app": "server"}}, "template": template});
+    json!({"spec": {"install": {"spec": {"clusterPermissions": all(), "deployments": [{"name": "server", "spec": spec}]}}}})
+}
+
+/// There is an account with all rights, under which its Deployments would run.
+#[tokio::test(flavor = "multi_thread")]
+async fn user_who_may_only_create_and_patch_versions_gains_nothing() {
+    let world = World::up().await;
+    let guard = workspace::root().join(GUARD).display().to_string();
+    world.kubectl(["apply", "--server-side", "-f", &guard]).await;
+    world.start();
+    world.group("one").await;
+    world.account().await;
+    world.apply(&csv("1.0.0", "")).await;
+    let name = "server.v1.0.0";
+    world.until_succeeded(name).await;
+    world.kubectl(["create", "serviceaccount", "strong", "-n", SHOP]).await;
+    let strong =
+        ["create", "clusterrolebinding", "strong", "--clusterrole=cluster-admin", "--serviceaccount=shop:strong"];
+    world.kubectl(strong).await;
+    let writer = world.user("writer", &[]).await;
+    let before = world.rights_that_there_are().await;
+    let deployment = world.deployment().await;
+
+    let [rights, stranger] = attempts();
+    let refused = "is written by those who may create Deployments in its namespace";
+    // The policy is in force once it refuses: nothing tells of that.
+    let wait = world.cluster.until("the guard", &[PROCESS]);
+    wait.holds(async || create(&writer, &rights, true).await.is_err_and(|it| it.contains(refused))).await.unwrap();
+    for object in [&rights, &stranger] {
+        assert!(create(&writer, object, false).await.unwrap_err().contains(refused));
+    }
+    let annotations = json!({"metadata": {"annotations": {"example.com/to-pods": "theirs"}}});
+    for change in [another_account(), annotations] {
+        let answer = patch(&writer, name, &change).await.unwrap_err();
+        assert!(answer.contains(refused), "{answer}");
+    }
+    // What is not installed is theirs to change.
+    patch(&writer, name, &json!({"metadata": {"labels": {"example.com/seen": "yes"}}})).await.unwrap();
+
+    // Whoever may make Deployments himself has them made, and no rights with them: what is missing is told.
+    let deployer = world.user("deployer", &["create"]).await;
+    let before_deployer = world.rights_that_there_are().await;
+    create(&deployer, &rights, false).await.unwrap();
+    let pending = world.until("to be told", "server.v8.0.0", |it| it.reason == "RequirementsNotMet").await;
+    let lines = pending.status.unwrap().requirement_status;
+    let account = lines.iter().find(|it| it.kind == "ServiceAccount").unwrap();
+    assert_eq!(account.message, "Policy rule not satisfied for service account");
+    let missing = r#"cluster rule:{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}"#;
+    assert!(account.dependents.iter().any(|it| it.message == missing), "{account:?}");
+    let own = ["Role server.v8.0.0", "RoleBinding server.v8.0.0"];
+    let gained = |all: Vec<String>, before: &[String]| -> Vec<String> {
+        // By it the operator says how it is, in one object of its own.
+        all.into_iter().filter(|it| !before.contains(it) && !own.contains(&it.as_str())).collect()
+    };
+    assert_eq!(gained(world.rights_that_there_are().await, &before_deployer), [""; 0]);
+    let theirs = ["Role deployer", "RoleBinding deployer"];
+    let gained: Vec<String> = gained(world.rights_that_there_are().await, &before);
+    assert_eq!(gained, theirs);
+    let after = world.deployment().await;
+    assert_eq!((after.metadata.generation, after.spec), (deployment.metadata.generation, deployment.spec));
+    world.cluster.down().await.unwrap();
+}
