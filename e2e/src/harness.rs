@@ -263,6 +263,8 @@ impl Cluster {
     pub async fn kubectl<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<String> {
         let mut command = tokio::process::Command::new(self.kubectl_program());
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(arguments).kill_on_drop(true);
+        // It remembers by the address of a cluster which kinds that has, and another one has had the same address before.
+        command.env("KUBECACHEDIR", self.dir().join("kubectl-cache"));
         process::output("kubectl", command).await
     }
 
