@@ -110,6 +110,90 @@ impl World {
     }
 }
 
+impl World {
+    /// What is deprecated is told before anybody approves it, and something newer takes its place.
+    async fn is_told_and_replaced(&self) {
+        self.subscribe("library", &["--manual"]).await;
+        let first = self.waits("library", "library.v1.1.0").await;
+        let deprecated = "{.status.conditions[?(@.type==\"BundleDeprecated\")].message}";
+        let told = self.kubectl(&format!("get subscription/library -n shop -o jsonpath={deprecated}")).await;
+        assert!(told.contains("it loses pages"), "{told}");
+        self.did("library.v1.1.0 waits for an approval, and is deprecated");
+        self.offer(&AFTER).await;
+        assert_ne!(self.waits("library", "library.v2.0.0").await, first);
+        assert_eq!(self.open().await, [["ink.v1.0.0", "library.v2.0.0"]]);
+        self.did("library.v2.0.0 and ink.v1.0.0 have taken its place");
+    }
+
+    /// The first version, approved by a user who may edit the namespace; and what is made with it.
+    async fn is_approved(&self) {
+        self.kubectl("delete subscription library -n shop").await;
+        self.subscribe("library", &["--manual", "--starting-csv", "library.v1.0.0"]).await;
+        let plan = self.waits("library", "library.v1.0.0").await;
+        assert_eq!(self.kubectl("get csv -n shop -o name").await, "");
+        self.ask(&["approve", &plan]).await;
+        self.succeeded("shop", "library.v1.0.0").await;
+        self.apply(&json!({"apiVersion": "library.example.com/v1alpha1", "kind": "Shelf",
+            "metadata": {"name": "first", "namespace": "shop"}, "spec": {"books": ["one"]}}))
+            .await;
+        self.kubectl("wait -n shop configmap/first --for=create --timeout=60s").await;
+        self.until("shop", "configmap/first", "{.data.version}", "1.0.0").await;
+    }
+
+    /// One that asks for an approval holds all, unless each operator has its own plans.
+    async fn holds_others_or_itself(&self) {
+        self.waits("library", "library.v1.1.0").await;
+        self.subscribe("ink", &[]).await;
+        self.waits("ink", "ink.v1.0.0").await;
+        assert_eq!(self.open().await, [["ink.v1.0.0", "library.v1.1.0"]]);
+        self.kubectl("annotate operatorgroup one -n shop olm.operatorframework.io/plans=per-operator").await;
+        self.succeeded("shop", "ink.v1.0.0").await;
+        self.waits("library", "library.v1.1.0").await;
+        assert_eq!(self.open().await, [["library.v1.1.0"]]);
+        assert!(!self.kubectl("get csv -n shop -o name").await.contains("library.v1.1.0"));
+    }
+
+    /// Step by step to the head.
+    async fn follows(&self) {
+        for version in ["1.1.0", "2.0.0"] {
+            let csv = format!("library.v{version}");
+            let plan = self.waits("library", &csv).await;
+            self.ask(&["approve", &plan]).await;
+            self.succeeded("shop", &csv).await;
+            self.until("shop", "configmap/first", "{.data.version}", version).await;
+        }
+        self.kubectl("wait -n shop csv/library.v1.1.0 --for=delete --timeout=60s").await;
+    }
+
+    /// At once, with what it depends on; and by a plan that somebody writes.
+    async fn is_installed_elsewhere(&self) {
+        self.apply(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+            "metadata": {"name": "library", "namespace": "mall"},
+            "spec": {"name": "library", "channel": "stable", "source": "main", "sourceNamespace": MARKET}}))
+            .await;
+        self.succeeded("mall", "library.v2.0.0").await;
+        self.succeeded("mall", "ink.v1.0.0").await;
+        let made = format!("subscription/ink-stable-main-{MARKET}");
+        self.until("mall", &made, "{.status.installedCSV}", "ink.v1.0.0").await;
+        self.apply(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": {"name": "install-abcde", "namespace": "yard"},
+            "spec": {"approval": "Manual", "approved": true, "clusterServiceVersionNames": ["ink.v1.0.0"]}}))
+            .await;
+        self.succeeded("yard", "ink.v1.0.0").await;
+        self.until("yard", "installplan/install-abcde", "{.status.phase}", "Complete").await;
+    }
+
+    /// Its kind and what people have made of it stay.
+    async fn is_removed(&self) {
+        self.kubectl("delete subscription library -n shop").await;
+        self.kubectl("delete csv library.v2.0.0 -n shop").await;
+        self.kubectl("wait -n shop deployment/library-operator --for=delete --timeout=120s").await;
+        self.did("library is removed from shop");
+        self.kubectl("get shelf first -n shop").await;
+        self.kubectl("get csv library.v2.0.0 -n mall").await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_are_installed_updated_held_and_removed() {
     let Some(world) = World::up().await else { return };
@@ -121,79 +205,12 @@ async fn operators_are_installed_updated_held_and_removed() {
         "metadata": {"name": "main", "namespace": MARKET}, "spec": spec}))
         .await;
     world.until(MARKET, "catalogsource/main", "{.status.connectionState.lastObservedState}", "READY").await;
-
-    // What is deprecated is told before anybody approves it, and something newer takes its place.
-    world.subscribe("library", &["--manual"]).await;
-    let first = world.waits("library", "library.v1.1.0").await;
-    let deprecated = "{.status.conditions[?(@.type==\"BundleDeprecated\")].message}";
-    let told = world.kubectl(&format!("get subscription/library -n shop -o jsonpath={deprecated}")).await;
-    assert!(told.contains("it loses pages"), "{told}");
-    world.did("library.v1.1.0 waits for an approval, and is deprecated");
-    world.offer(&AFTER).await;
-    assert_ne!(world.waits("library", "library.v2.0.0").await, first);
-    assert_eq!(world.open().await, [["ink.v1.0.0", "library.v2.0.0"]]);
-    world.did("library.v2.0.0 and ink.v1.0.0 have taken its place");
-
-    // From the first version on, approved by a user who may edit the namespace.
-    world.kubectl("delete subscription library -n shop").await;
-    world.subscribe("library", &["--manual", "--starting-csv", "library.v1.0.0"]).await;
-    let plan = world.waits("library", "library.v1.0.0").await;
-    assert_eq!(world.kubectl("get csv -n shop -o name").await, "");
-    world.ask(&["approve", &plan]).await;
-    world.succeeded("shop", "library.v1.0.0").await;
-    world
-        .apply(&json!({"apiVersion": "library.example.com/v1alpha1", "kind": "Shelf",
-        "metadata": {"name": "first", "namespace": "shop"}, "spec": {"books": ["one"]}}))
-        .await;
-    world.kubectl("wait -n shop configmap/first --for=create --timeout=60s").await;
-    world.until("shop", "configmap/first", "{.data.version}", "1.0.0").await;
-
-    // One that asks for an approval holds all, unless each operator has its own plans.
-    world.waits("library", "library.v1.1.0").await;
-    world.subscribe("ink", &[]).await;
-    world.waits("ink", "ink.v1.0.0").await;
-    assert_eq!(world.open().await, [["ink.v1.0.0", "library.v1.1.0"]]);
-    world.kubectl("annotate operatorgroup one -n shop olm.operatorframework.io/plans=per-operator").await;
-    world.succeeded("shop", "ink.v1.0.0").await;
-    let plan = world.waits("library", "library.v1.1.0").await;
-    assert_eq!(world.open().await, [["library.v1.1.0"]]);
-    assert!(!world.kubectl("get csv -n shop -o name").await.contains("library.v1.1.0"));
-
-    // Step by step to the head.
-    world.ask(&["approve", &plan]).await;
-    world.succeeded("shop", "library.v1.1.0").await;
-    world.until("shop", "configmap/first", "{.data.version}", "1.1.0").await;
-    let plan = world.waits("library", "library.v2.0.0").await;
-    world.ask(&["approve", &plan]).await;
-    world.succeeded("shop", "library.v2.0.0").await;
-    world.until("shop", "configmap/first", "{.data.version}", "2.0.0").await;
-    world.kubectl("wait -n shop csv/library.v1.1.0 --for=delete --timeout=60s").await;
-
-    // Elsewhere at once, with what it depends on; and by a plan that somebody writes.
-    world
-        .apply(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-        "metadata": {"name": "library", "namespace": "mall"},
-        "spec": {"name": "library", "channel": "stable", "source": "main", "sourceNamespace": MARKET}}))
-        .await;
-    world.succeeded("mall", "library.v2.0.0").await;
-    world.succeeded("mall", "ink.v1.0.0").await;
-    let made = format!("subscription/ink-stable-main-{MARKET}");
-    world.until("mall", &made, "{.status.installedCSV}", "ink.v1.0.0").await;
-    world
-        .apply(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-        "metadata": {"name": "install-abcde", "namespace": "yard"},
-        "spec": {"approval": "Manual", "approved": true, "clusterServiceVersionNames": ["ink.v1.0.0"]}}))
-        .await;
-    world.succeeded("yard", "ink.v1.0.0").await;
-    world.until("yard", "installplan/install-abcde", "{.status.phase}", "Complete").await;
-
-    // Removed: its kind and what people have made of it stay.
-    world.kubectl("delete subscription library -n shop").await;
-    world.kubectl("delete csv library.v2.0.0 -n shop").await;
-    world.kubectl("wait -n shop deployment/library-operator --for=delete --timeout=120s").await;
-    world.did("library is removed from shop");
-    world.kubectl("get shelf first -n shop").await;
-    world.kubectl("get csv library.v2.0.0 -n mall").await;
+    world.is_told_and_replaced().await;
+    world.is_approved().await;
+    world.holds_others_or_itself().await;
+    world.follows().await;
+    world.is_installed_elsewhere().await;
+    world.is_removed().await;
     let requests = audit::requests(&world.platform.cluster.audit_log(), olm::USER).unwrap();
     let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
     assert!(forbidden.is_empty(), "{forbidden:?}");

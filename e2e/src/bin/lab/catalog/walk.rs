@@ -17,6 +17,9 @@ pub(crate) struct WalkArgs {
     /// Print what holds those that do not come to the head of their channel.
     #[arg(long)]
     details: bool,
+    /// Print each bundle with those that follow it, a line each, to compare with what others choose.
+    #[arg(long)]
+    paths: bool,
 }
 
 pub(super) fn walk(args: &WalkArgs) -> anyhow::Result<()> {
@@ -79,6 +82,9 @@ fn bundles(args: &WalkArgs, namespace: &Namespace, catalog: &str) -> anyhow::Res
             End::Refused(why) => (&mut refused, "refused", why.as_str()),
         };
         *count += 1;
+        if args.paths {
+            println!("walk {} {} {}", walk.package, walk.channel, walk.path.join(" "));
+        }
         if args.details && !word.is_empty() {
             println!("  {} {} {}: {word}\n{}", walk.package, walk.channel, walk.path.join(" → "), indented(why));
         }
