@@ -263,8 +263,7 @@ impl Cluster {
     pub async fn kubectl<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<String> {
         let mut command = tokio::process::Command::new(self.kubectl_program());
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(arguments).kill_on_drop(true);
-        // It remembers by the address of a cluster which kinds that has, and another one has had the same address before.
-        command.env("KUBECACHEDIR", self.dir().join("kubectl-cache"));
+        command.env("KUBECACHEDIR", self.kubectl_cache());
         process::output("kubectl", command).await
     }
 
@@ -278,6 +277,12 @@ impl Cluster {
         let path = self.dir().join(format!("{name}.kubeconfig"));
         kubeconfig::write_acting_as(&self.kubeconfig(), &path, user, groups)?;
         Ok(path)
+    }
+
+    /// Where kubectl remembers which kinds the cluster has, as `KUBECACHEDIR`. By itself it goes by the address, which another cluster
+    /// has had before.
+    pub fn kubectl_cache(&self) -> PathBuf {
+        self.dir().join("kubectl-cache")
     }
 
     /// The kubectl of the cluster's version.

@@ -89,7 +89,7 @@ pub async fn follow(platform: &Platform, home: &Path, script: &str) -> (ExitStat
     // It would have cargo compile everything anew.
     shell.env_remove("RUSTC_BOOTSTRAP");
     shell.env("PATH", path).env("KUBECONFIG", platform.cluster.kubeconfig()).env("GNUPGHOME", &keys);
-    shell.env("KUBECACHEDIR", platform.cluster.dir().join("kubectl-cache"));
+    shell.env("KUBECACHEDIR", platform.cluster.kubectl_cache());
     let output = shell.env("PROFILE", "dev").output().await.unwrap();
     let said = format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{said}");

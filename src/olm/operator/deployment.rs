@@ -51,6 +51,11 @@ pub(crate) enum Health {
     Drifted(String),
 }
 
+/// The hash of the content that a Deployment was written with, which is a label of it.
+pub(crate) fn written_hash(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/labels")?.get(label::DEPLOYMENT_SPEC_HASH)?.as_str()
+}
+
 /// What differs from what its ClusterServiceVersion names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
@@ -66,21 +71,23 @@ impl Change {
         Change { by: by.map(str::to_owned).collect(), fields }
     }
 
+    fn who(&self) -> Option<String> {
+        let names: Vec<&str> = self.by.iter().map(String::as_str).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
     /// The fields, and who has set them.
     fn told(&self) -> String {
         let fields = self.fields.join(", ");
-        match self.by.is_empty() {
-            true => fields,
-            false => format!("{fields} (by {})", Vec::from_iter(self.by.iter().map(String::as_str)).join(", ")),
+        match self.who() {
+            None => fields,
+            Some(who) => format!("{fields} (by {who})"),
         }
     }
 
     /// What is said where the same fields are changed again and again.
     pub(crate) fn contest(&self, namespace: &str, name: &str) -> String {
-        let who = match self.by.is_empty() {
-            true => "somebody whom managedFields do not name".to_owned(),
-            false => Vec::from_iter(self.by.iter().map(String::as_str)).join(", "),
-        };
+        let who = self.who().unwrap_or_else(|| "somebody whom managedFields do not name".to_owned());
         let fields = self.fields.join(", ");
         format!(
             "Deployment {namespace}/{name}: {fields}: changed again and again by {who}. The ClusterServiceVersion names it, so that it \

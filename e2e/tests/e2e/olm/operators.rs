@@ -55,6 +55,15 @@ impl World {
         self.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
     }
 
+    /// Starts the process, and waits until it has installed this version.
+    async fn install(&self, version: &Value) -> ClusterServiceVersion {
+        self.start();
+        self.group("one").await;
+        self.account().await;
+        self.apply(version).await;
+        self.until_succeeded(version["metadata"]["name"].as_str().unwrap()).await
+    }
+
     fn csvs(&self) -> Api<ClusterServiceVersion> {
         Api::namespaced(self.client.clone(), SHOP)
     }

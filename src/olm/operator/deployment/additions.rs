@@ -4,10 +4,9 @@
 //! come from others: from clients, or from admission webhooks, whose changes managedFields give to the client that has written. Where
 //! another content is to be written, what is only there by others stays, and what was written for the version before goes.
 
-use super::Live;
+use super::{Live, written_hash};
 use crate::object::writers::Place;
 use crate::olm::api::MANAGER;
-use crate::olm::api::keys::label;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,14 +49,10 @@ const CONTAINER: Part = Part::Fields(&[
 
 /// The Deployment as it is wanted, with what stays of the one that there is: then that is no difference.
 pub(super) fn kept(mut desired: Value, live: &Live) -> Value {
-    let is_written = hash(&desired).is_some_and(|wanted| hash(&live.object) == Some(wanted));
+    let is_written = written_hash(&desired).is_some_and(|wanted| written_hash(&live.object) == Some(wanted));
     let place = Place::new(&live.writers, MANAGER);
     add(&DEPLOYMENT, &mut desired, &live.object, &place, is_written);
     desired
-}
-
-fn hash(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/labels")?.get(label::DEPLOYMENT_SPEC_HASH)?.as_str()
 }
 
 /// `is_written`: this content has been written.

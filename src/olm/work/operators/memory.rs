@@ -1,8 +1,7 @@
 //! What the process remembers of what it has written and seen.
 
 use super::roles::Roles;
-use crate::olm::api::keys::label;
-use crate::olm::operator::deployment;
+use crate::olm::operator::deployment::{self, written_hash};
 use crate::olm::operator::rights::Rights;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,10 +36,6 @@ struct Written {
     fields: Vec<String>,
 }
 
-fn hash(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/labels")?.get(label::DEPLOYMENT_SPEC_HASH)?.as_str()
-}
-
 impl Memory {
     fn lock(&self) -> MutexGuard<'_, Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,7 +43,7 @@ impl Memory {
 
     pub(super) fn kept(&self, id: &Id, object: &Value) -> Vec<String> {
         let remembered = self.lock();
-        let kept = remembered.kept.get(id).filter(|(of, _)| hash(object) == Some(of.as_str()));
+        let kept = remembered.kept.get(id).filter(|(of, _)| written_hash(object) == Some(of.as_str()));
         kept.map(|(_, fields)| fields.clone()).unwrap_or_default()
     }
 
@@ -75,7 +70,7 @@ impl Memory {
     ) -> Vec<String> {
         let kept = deployment::kept(written, answer);
         let mut remembered = self.lock();
-        match hash(written).filter(|_| !kept.is_empty()) {
+        match written_hash(written).filter(|_| !kept.is_empty()) {
             Some(hash) => {
                 let (namespace, name) = id;
                 tracing::info!(namespace, name, ?kept, "the API server keeps fields of a Deployment different");
@@ -87,7 +82,7 @@ impl Memory {
             changes.retain(|change| is_lately(change.at, at));
             !changes.is_empty()
         });
-        let to = hash(written).unwrap_or_default().to_owned();
+        let to = written_hash(written).unwrap_or_default().to_owned();
         let changes = remembered.changes.entry(id.clone()).or_default();
         changes.push(Written { at, to: to.clone(), fields: fields.clone() });
         let count = |field: &String| changes.iter().filter(|it| it.to == to && it.fields.contains(field)).count();
@@ -103,7 +98,7 @@ impl Memory {
     fn changes(&self, id: &Id, object: &Value, at: Instant) -> u32 {
         let remembered = self.lock();
         let changes = remembered.changes.get(id).into_iter().flatten();
-        let wanted = hash(object).unwrap_or_default();
+        let wanted = written_hash(object).unwrap_or_default();
         let lately = changes.filter(|change| is_lately(change.at, at) && change.to == wanted).count();
         u32::try_from(lately).unwrap_or(u32::MAX)
     }
@@ -123,6 +118,7 @@ fn rest(repairs: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::olm::api::keys::label;
     use serde_json::json;
 
     #[test]

@@ -21,12 +21,8 @@ const LIFE: Duration = Duration::from_millis(1200);
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_that_loses_its_pods_is_unhealthy_until_they_are_back() {
     let world = World::up().await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
-    world.apply(&csv("1.0.0", "")).await;
+    world.install(&csv("1.0.0", "")).await;
     let name = "server.v1.0.0";
-    world.until_succeeded(name).await;
     world.kubectl(["cordon", "fake-0"]).await;
     world.kubectl(["delete", "pods", "-n", "shop", "--all", "--force", "--grace-period=0"]).await;
     let lost = world.until("to be waited for", name, |it| it.reason == "InstallWaiting").await;
@@ -44,12 +40,8 @@ async fn operator_that_loses_its_pods_is_unhealthy_until_they_are_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_people_change_is_changed_back_only_where_the_operator_names_it() {
     let world = World::up().await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
-    world.apply(&csv("1.0.0", "")).await;
+    world.install(&csv("1.0.0", "")).await;
     let name = "server.v1.0.0";
-    world.until_succeeded(name).await;
     // Those of others stay.
     world.kubectl(["rollout", "restart", "-n", "shop", "deployment/server"]).await;
     world.kubectl(["label", "-n", "shop", "deployment/server", "policy=strict"]).await;

@@ -77,12 +77,8 @@ async fn what_autoscalers_and_webhooks_write_stays_and_a_restart_writes_nothing(
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SHOP}},
                 "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"]}]}))
         .await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
-    world.apply(&limited("1.0.0", "")).await;
+    world.install(&limited("1.0.0", "")).await;
     let name = "server.v1.0.0";
-    world.until_succeeded(name).await;
     world.kubectl(["autoscale", "deployment", "server", "-n", SHOP, "--min=2", "--max=3"]).await;
     let scaled = |it: &Deployment| it.spec.as_ref().is_some_and(|spec| spec.replicas == Some(2));
     let wait = world.cluster.until("the autoscaler", &[PROCESS]).within(COLLECTED);
@@ -132,12 +128,8 @@ fn contest(api: Api<Deployment>) -> AbortOnDropHandle<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_changes_a_field_again_and_again_is_named_and_nobody_is_kept_busy() {
     let world = World::up().await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
-    world.apply(&csv("1.0.0", "")).await;
+    world.install(&csv("1.0.0", "")).await;
     let name = "server.v1.0.0";
-    world.until_succeeded(name).await;
     let contest = contest(world.deployments());
     let events: Api<Event> = Api::namespaced(world.client.clone(), SHOP);
     let told = async || {

@@ -15,11 +15,7 @@ use super::{COLLECTED, SHOP, World, csv, history};
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() {
     let world = World::up().await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
-    world.apply(&csv("1.0.0", "")).await;
-    let first = world.until_succeeded("server.v1.0.0").await;
+    let first = world.install(&csv("1.0.0", "")).await;
     let steps = [
         "Pending/RequirementsUnknown",
         "InstallReady/AllRequirementsMet",
@@ -136,11 +132,7 @@ async fn assert_are_told(world: &World, steps: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_that_is_deleted_takes_along_what_belongs_to_it() {
     let world = World::up().await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
-    world.apply(&csv("1.0.0", "")).await;
-    world.until_succeeded("server.v1.0.0").await;
+    world.install(&csv("1.0.0", "")).await;
     let labels = json!({"olm.owner": "server.v1.0.0", "olm.owner.namespace": SHOP,
         "olm.owner.kind": "ClusterServiceVersion"});
     let role = |name: &str, labels: Value| {
@@ -180,9 +172,6 @@ async fn operator_that_is_deleted_takes_along_what_belongs_to_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn deployment_that_only_the_version_before_names_goes_with_it() {
     let world = World::up().await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
     let mut first = csv("1.0.0", "");
     let deployments = first.pointer_mut("/spec/install/spec/deployments").unwrap().as_array_mut().unwrap();
     let mut helper = deployments[0].clone();
@@ -191,8 +180,7 @@ async fn deployment_that_only_the_version_before_names_goes_with_it() {
         *helper.pointer_mut(labels).unwrap() = json!({"app": "helper"});
     }
     deployments.push(helper);
-    world.apply(&first).await;
-    world.until_succeeded("server.v1.0.0").await;
+    world.install(&first).await;
     // The next one cannot become ready yet.
     world.kubectl(["cordon", "fake-0"]).await;
     world.apply(&csv("2.0.0", "1.0.0")).await;

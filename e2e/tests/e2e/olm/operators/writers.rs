@@ -106,12 +106,8 @@ async fn user_who_may_only_create_and_patch_versions_gains_nothing() {
     let world = World::up().await;
     let guard = workspace::root().join(GUARD).display().to_string();
     world.kubectl(["apply", "--server-side", "-f", &guard]).await;
-    world.start();
-    world.group("one").await;
-    world.account().await;
-    world.apply(&csv("1.0.0", "")).await;
+    world.install(&csv("1.0.0", "")).await;
     let name = "server.v1.0.0";
-    world.until_succeeded(name).await;
     world.kubectl(["create", "serviceaccount", "strong", "-n", SHOP]).await;
     let strong =
         ["create", "clusterrolebinding", "strong", "--clusterrole=cluster-admin", "--serviceaccount=shop:strong"];
