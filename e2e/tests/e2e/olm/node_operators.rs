@@ -128,6 +128,8 @@ impl World {
     /// The first version, approved by a user who may edit the namespace; and what is made with it.
     async fn is_approved(&self) {
         self.kubectl("delete subscription library -n shop").await;
+        // Whoever waits for the collector waits for half a minute.
+        self.kubectl("delete installplans --all -n shop").await;
         self.subscribe("library", &["--manual", "--starting-csv", "library.v1.0.0"]).await;
         let plan = self.waits("library", "library.v1.0.0").await;
         assert_eq!(self.kubectl("get csv -n shop -o name").await, "");
