@@ -2,6 +2,7 @@
 //! in between, the next look begins with what there is then.
 
 mod chain;
+pub(crate) mod component;
 pub(crate) mod condition;
 pub(crate) mod definition;
 pub(crate) mod deployment;
@@ -47,8 +48,8 @@ pub(crate) struct Facts<'a> {
     pub conditions: &'a BTreeMap<&'a str, &'a OperatorCondition>,
     /// Why Deployments of its namespace cannot be written, by name.
     pub failing: &'a BTreeMap<String, String>,
-    /// Objects without a namespace that belong to it and are not deleted yet.
-    pub has_cluster_objects: bool,
+    /// Those of the whole cluster.
+    pub components: &'a component::Known,
 }
 
 /// What is done.
@@ -59,10 +60,10 @@ pub(crate) struct Decision {
     /// What it is from now on, and the status that says so.
     pub status: Option<(Option<State>, Box<ClusterServiceVersionStatus>)>,
     pub deployments: Vec<deployment::Write>,
+    /// Objects beside Deployments.
+    pub components: Vec<component::Write>,
     /// The object itself is deleted.
     pub delete: bool,
-    /// Objects without a namespace that belong to it are deleted.
-    pub clean_up: bool,
     /// Another one takes its place from now on.
     pub is_replaced: bool,
     /// When to look again although nothing has changed.
@@ -128,8 +129,11 @@ fn end(facts: &Facts<'_>) -> Decision {
     if !finalizers.iter().any(|it| it == CLEANUP_FINALIZER) {
         return Decision::default();
     }
-    if facts.has_cluster_objects {
-        return Decision { clean_up: true, ..Decision::default() };
+    let without_namespace = |(id, _): &(&component::Id, _)| !id.kind.is_namespaced();
+    let left: Vec<_> = facts.components.of_owner(&component::Owner::csv(facts.csv)).filter(without_namespace).collect();
+    if !left.is_empty() {
+        let components = left.into_iter().filter_map(|(id, live)| component::delete(id, live)).collect();
+        return Decision { components, ..Decision::default() };
     }
     let others: Vec<&String> = finalizers.iter().filter(|it| *it != CLEANUP_FINALIZER).collect();
     let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "finalizers": others}});

@@ -149,11 +149,9 @@ fn condition_changes(csv: &ClusterServiceVersion, namespace: &str, known: &Known
     let Some(object) = condition::object(csv, None) else { return writes };
     if let Ok(typed) = serde_json::from_value::<OperatorCondition>(object.clone()) {
         writes.push((change(Verb::Create, key(CONDITION), name), object));
-        for (kind, object) in
-            [("Role", condition::role(&typed, None)), ("RoleBinding", condition::binding(&typed, None))]
-        {
+        for (kind, object) in ["Role", "RoleBinding"].into_iter().zip(condition::components(&typed)) {
             let verb = if known.object(&key((RBAC, kind))).is_some() { Verb::Update } else { Verb::Create };
-            writes.extend(object.map(|object| (change(verb, key((RBAC, kind)), name), object)));
+            writes.push((change(verb, key((RBAC, kind)), name), object));
         }
     }
     writes

@@ -6,8 +6,8 @@ use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
 use crate::olm::permissions::DEFAULT_ACCOUNT;
-use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -76,26 +76,8 @@ pub(crate) fn status(live: &OperatorCondition) -> Option<OperatorConditionStatus
     (after != before).then_some(after)
 }
 
-/// A Role or RoleBinding as far as it counts here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'a> {
-    pub version: &'a str,
-    pub owners: &'a [OwnerReference],
-}
-
-fn metadata(condition: &OperatorCondition, live: Option<Known<'_>>) -> Value {
-    let owner = json!({"apiVersion": format!("{GROUP}/v2"), "kind": "OperatorCondition", "name": condition.metadata.name,
-        "uid": condition.metadata.uid, "controller": false, "blockOwnerDeletion": true});
-    json!({"name": condition.metadata.name, "namespace": condition.metadata.namespace,
-        "labels": {label::MANAGED: "true"}, "ownerReferences": [owner], "resourceVersion": live.map(|it| it.version)})
-}
-
-fn is_owned(condition: &OperatorCondition, known: Known<'_>) -> bool {
-    known.owners.iter().any(|it| Some(&it.uid) == condition.metadata.uid.as_ref())
-}
-
-/// The Role by which the operator writes it; `None` if it is there as it has to be.
-pub(crate) fn role(condition: &OperatorCondition, live: Option<(Known<'_>, &[PolicyRule])>) -> Option<Value> {
+/// The Role by which the operator writes it, and the RoleBinding that gives it to the accounts of the operator.
+pub(crate) fn components(condition: &OperatorCondition) -> [Value; 2] {
     let some = |texts: &[&str]| Some(texts.iter().map(|it| (*it).to_owned()).collect());
     let rule = PolicyRule {
         verbs: ["get", "update", "patch"].map(str::to_owned).into(),
@@ -104,31 +86,21 @@ pub(crate) fn role(condition: &OperatorCondition, live: Option<(Known<'_>, &[Pol
         resource_names: some(&[text(condition.metadata.name.as_ref())]),
         non_resource_urls: None,
     };
-    if live.is_some_and(|(known, rules)| is_owned(condition, known) && rules == [rule.clone()]) {
-        return None;
-    }
-    let metadata = metadata(condition, live.map(|(known, _)| known));
-    Some(json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata, "rules": [rule]}))
+    let subject =
+        |name: &String| json!({"kind": "ServiceAccount", "name": name, "namespace": condition.metadata.namespace});
+    let subjects: Vec<Value> = condition.spec.service_accounts.iter().map(subject).collect();
+    let role = json!({"apiGroup": RBAC, "kind": "Role", "name": condition.metadata.name});
+    let version = format!("{RBAC}/v1");
+    [
+        json!({"apiVersion": version, "kind": "Role", "metadata": metadata(condition), "rules": [rule]}),
+        json!({"apiVersion": version, "kind": "RoleBinding", "metadata": metadata(condition), "roleRef": role,
+            "subjects": subjects}),
+    ]
 }
 
-/// The RoleBinding that gives it to the accounts of the operator; `None` if it is there as it has to be.
-pub(crate) fn binding(condition: &OperatorCondition, live: Option<(Known<'_>, &RoleRef, &[Subject])>) -> Option<Value> {
-    let subject = |name: &String| Subject {
-        kind: "ServiceAccount".to_owned(),
-        name: name.clone(),
-        namespace: condition.metadata.namespace.clone(),
-        api_group: None,
-    };
-    let subjects: Vec<Subject> = condition.spec.service_accounts.iter().map(subject).collect();
-    let name = text(condition.metadata.name.as_ref());
-    let role = RoleRef { api_group: Some(RBAC.to_owned()), kind: "Role".to_owned(), name: name.to_owned() };
-    let is = |(known, of, given): (Known<'_>, &RoleRef, &[Subject])| {
-        is_owned(condition, known) && *of == role && given == subjects
-    };
-    if live.is_some_and(is) {
-        return None;
-    }
-    let metadata = metadata(condition, live.map(|(known, ..)| known));
-    Some(json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata,
-        "roleRef": role, "subjects": subjects}))
+fn metadata(condition: &OperatorCondition) -> Value {
+    let owner = json!({"apiVersion": format!("{GROUP}/v2"), "kind": "OperatorCondition", "name": condition.metadata.name,
+        "uid": condition.metadata.uid, "controller": false, "blockOwnerDeletion": true});
+    json!({"name": condition.metadata.name, "namespace": condition.metadata.namespace,
+        "labels": {label::MANAGED: "true"}, "ownerReferences": [owner]})
 }

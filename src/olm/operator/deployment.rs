@@ -265,7 +265,7 @@ pub(crate) fn kept(written: &Value, answer: &Value) -> Vec<String> {
 }
 
 /// The object without other ClusterServiceVersions among its owners: what an operator uses must not go with the version before.
-fn handed_over(mut object: Value, desired: &Value) -> (Value, bool) {
+pub(super) fn handed_over(mut object: Value, desired: &Value) -> (Value, bool) {
     let own = desired.pointer("/metadata/ownerReferences/0/uid").cloned();
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     let Some(owners) = owners else { return (object, false) };

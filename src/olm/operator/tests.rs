@@ -10,7 +10,7 @@ use super::deployment::Live;
 use super::group::targets;
 use super::requirements::{Account, ApiService, Definition, World};
 use super::rights::{Binding, Rights};
-use super::{Decision, Facts, Group, decide};
+use super::{Decision, Facts, Group, component, decide};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
@@ -42,7 +42,7 @@ struct Cluster {
     conditions: Vec<Value>,
     failing: BTreeMap<String, String>,
     kubernetes: Result<semver::Version, String>,
-    has_cluster_objects: bool,
+    components: Vec<Value>,
 }
 
 fn rule(verbs: &[&str], resources: &[&str]) -> PolicyRule {
@@ -87,7 +87,7 @@ impl Cluster {
             conditions: Vec::new(),
             failing: BTreeMap::new(),
             kubernetes: Ok(semver::Version::new(1, 33, 2)),
-            has_cluster_objects: false,
+            components: Vec::new(),
         }
     }
 
@@ -151,7 +151,7 @@ impl Cluster {
             deployments: &self.deployments,
             conditions: &conditions,
             failing: &self.failing,
-            has_cluster_objects: self.has_cluster_objects,
+            components: &component::Known::new(self.components.iter().cloned().map(Arc::new)),
         };
         decide(&facts, at(now))
     }

@@ -4,6 +4,7 @@
 mod figures;
 mod known;
 mod live;
+mod made;
 mod memory;
 mod perform;
 mod roles;
@@ -13,7 +14,7 @@ mod whole;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
-use crate::olm::operator::{Decision, Facts, condition, decide, group};
+use crate::olm::operator::{Decision, Facts, component, condition, decide, group};
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
@@ -125,51 +126,26 @@ impl OperatorController {
                 deployments: &namespace.deployments,
                 conditions: &namespace.conditions,
                 failing: &failing,
-                has_cluster_objects: known.cluster_objects(csv).next().is_some(),
+                components: known.components(),
             };
             let decision = decide(&facts, now);
             next = next.into_iter().chain(decision.next).min();
-            self.do_decided(known, &perform, csv, decision);
+            do_decided(&perform, csv, decision);
             if csv.metadata.deletion_timestamp.is_none() {
-                self.bring_condition(known, namespace, csv, &perform);
+                bring_condition(namespace, csv, &perform);
             }
         }
         for condition in namespace.conditions.values() {
+            // Whatever is there by these names.
+            match component::writes(condition::components(condition).into(), [], known.components()) {
+                Ok(writes) => writes.into_iter().for_each(|write| perform.component(write)),
+                Err(error) => tracing::warn!(%error, "an OperatorCondition cannot be written by its operator"),
+            }
             if let Some(status) = condition::status(condition) {
                 perform.condition_status(condition, status);
             }
         }
         next
-    }
-
-    fn do_decided(&self, known: &Known, perform: &Perform<'_>, csv: &views::Csv, decision: Decision) {
-        if decision.clean_up {
-            known.cluster_objects(csv).for_each(|object| perform.cluster_object(object));
-        }
-        decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write));
-        if let Some(patch) = decision.patch {
-            perform.patch(csv, patch);
-        } else if let Some((state, status)) = decision.status {
-            perform.status(csv, state, *status, decision.is_replaced);
-        } else if decision.delete {
-            perform.delete(csv);
-        }
-    }
-
-    /// The OperatorCondition with its Role and RoleBinding.
-    fn bring_condition(&self, known: &Known, namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) {
-        let name = csv.metadata.name.as_deref().unwrap_or_default();
-        let live = namespace.conditions.get(name).copied();
-        if let Some(object) = condition::object(csv, live) {
-            perform.condition(csv, live.is_some(), object);
-        }
-        let Some(live) = live else { return };
-        // Nobody may give away a role that is not there.
-        if let Some(role) = known.condition_role(live) {
-            perform.role(live, role);
-        } else if let Some(binding) = known.condition_binding(live) {
-            perform.binding(live, binding);
-        }
     }
 
     fn perform(&self, at: Instant) -> Perform<'_> {
@@ -189,5 +165,26 @@ impl OperatorController {
         let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
         let failures = self.writer.rejections().into_iter();
         failures.filter_map(|(key, error)| Some((key.strip_prefix(&prefix)?.to_owned(), error))).collect()
+    }
+}
+
+fn do_decided(perform: &Perform<'_>, csv: &views::Csv, decision: Decision) {
+    decision.components.into_iter().for_each(|write| perform.component(write));
+    decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write));
+    if let Some(patch) = decision.patch {
+        perform.patch(csv, patch);
+    } else if let Some((state, status)) = decision.status {
+        perform.status(csv, state, *status, decision.is_replaced);
+    } else if decision.delete {
+        perform.delete(csv);
+    }
+}
+
+/// The OperatorCondition.
+fn bring_condition(namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) {
+    let name = csv.metadata.name.as_deref().unwrap_or_default();
+    let live = namespace.conditions.get(name).copied();
+    if let Some(object) = condition::object(csv, live) {
+        perform.condition(csv, live.is_some(), object);
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::olm::operator::component::{Id, Kind, Write};
 
 /// In the phase and for the reason.
 fn one(phase: &str, reason: &str) -> Cluster {
@@ -306,9 +307,19 @@ fn what_is_deleted_waits_for_what_has_no_namespace() {
     let mut cluster = one("Succeeded", "x").deployed("a", ready());
     cluster.csv_mut("a")["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
     cluster.csv_mut("a")["metadata"]["finalizers"] = json!(["x/y", "operators.coreos.com/csv-cleanup"]);
-    cluster.has_cluster_objects = true;
-    assert_eq!(cluster.decide("a", 10), Decision { clean_up: true, ..Decision::default() });
-    cluster.has_cluster_objects = false;
+    let role = |kind: &str| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": {"name": "r", "namespace": if kind == "Role" { "shop" } else { "" }, "uid": "u",
+                "labels": {"olm.owner": "a", "olm.owner.namespace": "shop", "olm.owner.kind": "ClusterServiceVersion"}}})
+    };
+    cluster.components = vec![role("ClusterRole"), role("Role")];
+    let id = Id { kind: Kind::ClusterRole, namespace: String::new(), name: "r".to_owned() };
+    let components = vec![Write::Delete { id, uid: "u".to_owned() }];
+    assert_eq!(cluster.decide("a", 10), Decision { components, ..Decision::default() });
+    cluster.components[0]["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:06Z");
+    assert_eq!(cluster.decide("a", 10), Decision::default(), "it is waited for what is going");
+    // What has a namespace goes with it.
+    cluster.components.remove(0);
     let patch = json!({"metadata": {"resourceVersion": "1", "finalizers": ["x/y"]}});
     assert_eq!(cluster.decide("a", 10), Decision { patch: Some(patch), ..Decision::default() });
     cluster.csv_mut("a")["metadata"]["finalizers"] = json!(["x/y"]);

@@ -256,24 +256,26 @@ fn operator_is_repeated_in_the_status_with_the_generation() {
 fn accounts_of_the_operator_may_write_its_condition_and_no_other() {
     let object: OperatorCondition = typed(json!({"metadata": {"name": "a", "namespace": "shop", "uid": "u"},
         "spec": {"serviceAccounts": ["s"]}}));
-    let role = condition::role(&object, None).unwrap();
+    let [role, binding] = condition::components(&object);
     let rules = json!([{"apiGroups": ["operators.coreos.com"], "resources": ["operatorconditions"], "resourceNames": ["a"],
         "verbs": ["get", "update", "patch"]}]);
     assert_eq!(role["rules"], rules);
-    let binding = condition::binding(&object, None).unwrap();
     assert_eq!(binding["subjects"], json!([{"kind": "ServiceAccount", "name": "s", "namespace": "shop"}]));
     assert_eq!(binding["roleRef"]["name"], "a");
-    let owners: Vec<_> = typed(role["metadata"]["ownerReferences"].clone());
-    let known = condition::Known { version: "4", owners: &owners };
-    let rules: Vec<PolicyRule> = typed(rules);
-    assert_eq!(condition::role(&object, Some((known, &rules))), None);
-    let (role, subjects): (RoleRef, Vec<Subject>) =
-        (typed(binding["roleRef"].clone()), typed(binding["subjects"].clone()));
-    assert_eq!(condition::binding(&object, Some((known, &role, &subjects))), None);
-    // Of others, or with other content, they are replaced.
-    let others = condition::Known { version: "4", owners: &[] };
-    assert_eq!(condition::role(&object, Some((others, &rules))).unwrap()["metadata"]["resourceVersion"], "4");
-    assert!(condition::role(&object, Some((known, &[]))).is_some());
-    assert!(condition::binding(&object, Some((known, &role, &[]))).is_some());
-    assert!(condition::binding(&object, Some((others, &role, &subjects))).is_some());
+    assert_eq!(role["metadata"]["ownerReferences"][0]["uid"], "u");
+    assert_eq!(role["metadata"], binding["metadata"]);
+    let writes = |live: &[&Value]| {
+        let known = component::Known::new(live.iter().map(|it| Arc::new((*it).clone())));
+        component::writes(condition::components(&object).into(), [], &known).unwrap()
+    };
+    assert!(writes(&[&role, &binding]).is_empty());
+    // Of others, or with other content, they are made what they have to be.
+    let mut other = role.clone();
+    other["metadata"]["ownerReferences"] = json!([]);
+    other["rules"] = json!([]);
+    let [component::Write::Replace { object: written, fields, .. }] = &writes(&[&other, &binding])[..] else {
+        panic!()
+    };
+    assert_eq!(*written, role);
+    assert_eq!(*fields, ["metadata.ownerReferences[u]", "rules"]);
 }

@@ -1,22 +1,19 @@
 //! What is known of the cluster at one moment.
 
 use super::live::Live;
+use super::made::Made;
 use super::memory::Memory;
-use super::roles::{ClusterObject, Roles};
+use super::roles::Roles;
 use super::served::{self, Natives};
 use super::views::{ConditionView, Csv, CsvView, GroupView};
-use crate::cluster::followed::View;
 use crate::olm::api::operator_condition::OperatorCondition;
-use crate::olm::names::label_value;
-use crate::olm::operator::Group;
-use crate::olm::operator::condition::{self, Known as KnownObject};
 use crate::olm::operator::deployment::Live as LiveDeployment;
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
+use crate::olm::operator::{Group, component};
 use crate::olm::work::follow::by_id;
 use crate::olm::work::version::ServerVersion;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +28,7 @@ pub(super) struct Known {
     definitions: BTreeMap<String, Definition>,
     services: BTreeMap<String, ApiService>,
     accounts: BTreeMap<Id, Account>,
-    roles: Roles,
+    components: Arc<component::Known>,
     rights: Arc<Rights>,
     kubernetes: Result<semver::Version, String>,
 }
@@ -70,6 +67,8 @@ impl Known {
             cluster_roles: live.cluster_roles.all()?,
             cluster_bindings: live.cluster_bindings.all()?,
         };
+        let api_services = live.api_services.all()?;
+        let made = Made::of(live, &roles, &api_services)?;
         Some(Known {
             csvs,
             groups,
@@ -77,10 +76,10 @@ impl Known {
             namespaces,
             deployments: deployments.collect(),
             definitions: live.definitions.all()?.into_iter().map(|(name, it)| (name, it.definition.clone())).collect(),
-            services: live.services.all()?.into_iter().map(|(name, it)| (name, it.service.clone())).collect(),
+            services: api_services.into_iter().map(|(name, it)| (name, it.service.clone())).collect(),
             accounts: by_id(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
             rights: memory.rights(&roles),
-            roles,
+            components: memory.components(&made),
             kubernetes,
         })
     }
@@ -141,37 +140,9 @@ impl Known {
         hasher.finish()
     }
 
-    /// ClusterRoleBindings and ClusterRoles that belong to a ClusterServiceVersion.
-    pub(super) fn cluster_objects(&self, csv: &Csv) -> impl Iterator<Item = ClusterObject> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        // As its labels have it.
-        let id = Some((text(&csv.metadata.namespace), label_value(csv.metadata.name.as_deref().unwrap_or_default())));
-        let of = id.clone();
-        let bindings = self.roles.cluster_bindings.iter().filter(move |(_, it)| it.owner == id);
-        let roles = self.roles.cluster_roles.iter().filter(move |(_, it)| it.owner == of);
-        let bindings = bindings.map(|(name, it)| ClusterObject::Binding { name: name.clone(), uid: it.uid.clone() });
-        bindings.chain(roles.map(|(name, it)| ClusterObject::Role { name: name.clone(), uid: it.uid.clone() }))
+    pub(super) fn components(&self) -> &component::Known {
+        &self.components
     }
-
-    /// The Role of an OperatorCondition, if it has to be written; and whether it exists.
-    pub(super) fn condition_role(&self, object: &OperatorCondition) -> Option<(bool, Value)> {
-        let live = self.roles.roles.get(&key(object));
-        let known = live.map(|it| (KnownObject { version: it.version(), owners: &it.owners }, &*it.rules));
-        condition::role(object, known).map(|role| (live.is_some(), role))
-    }
-
-    /// The same for its RoleBinding.
-    pub(super) fn condition_binding(&self, object: &OperatorCondition) -> Option<(bool, Value)> {
-        let live = self.roles.bindings.get(&key(object));
-        let known = live
-            .map(|it| (KnownObject { version: it.version(), owners: &it.owners }, &it.role, it.subjects.as_slice()));
-        condition::binding(object, known).map(|binding| (live.is_some(), binding))
-    }
-}
-
-fn key(object: &OperatorCondition) -> String {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    format!("{}/{}", text(&object.metadata.namespace), text(&object.metadata.name))
 }
 
 fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {

@@ -1,8 +1,8 @@
 //! What is kept current of the cluster all the time.
 
 use super::views::{
-    AccountView, BindingView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView, NamespaceView,
-    RoleView, ServiceView,
+    AccountView, BindingView, ComponentView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView,
+    NamespaceView, RoleView, ServiceView,
 };
 use crate::cluster::followed::Followed;
 use crate::cluster::watcher::Selector;
@@ -11,8 +11,10 @@ use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::operator::component;
 use crate::olm::operator::definition::Definition;
 use crate::olm::work::follow::{Follow, originals};
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -27,12 +29,16 @@ pub(super) struct Live {
     /// Those that were made here.
     pub deployments: Arc<Followed<DeploymentView>>,
     pub definitions: Arc<Followed<DefinitionView>>,
-    pub services: Arc<Followed<ServiceView>>,
+    pub api_services: Arc<Followed<ServiceView>>,
     pub accounts: Arc<Followed<AccountView>>,
     pub roles: Arc<Followed<RoleView<false>>>,
     pub bindings: Arc<Followed<BindingView<false>>>,
     pub cluster_roles: Arc<Followed<RoleView<true>>>,
     pub cluster_bindings: Arc<Followed<BindingView<true>>>,
+    // Those that were made here.
+    pub services: Arc<Followed<ComponentView<{ component::Kind::Service as usize }>>>,
+    pub mutating: Arc<Followed<ComponentView<{ component::Kind::MutatingWebhookConfiguration as usize }>>>,
+    pub validating: Arc<Followed<ComponentView<{ component::Kind::ValidatingWebhookConfiguration as usize }>>>,
 }
 
 pub(super) fn csv_kind() -> Kind {
@@ -51,46 +57,49 @@ pub(super) fn deployment_kind() -> Kind {
     Kind::known("apps", "v1", "Deployment", "deployments", true)
 }
 
-fn rbac(kind: &str, plural: &str, namespaced: bool) -> Kind {
-    Kind::known("rbac.authorization.k8s.io", "v1", kind, plural, namespaced)
-}
-
-pub(super) fn role_kind() -> Kind {
-    rbac("Role", "roles", true)
-}
-
-pub(super) fn binding_kind() -> Kind {
-    rbac("RoleBinding", "rolebindings", true)
-}
-
-pub(super) fn cluster_role_kind() -> Kind {
-    rbac("ClusterRole", "clusterroles", false)
-}
-
-pub(super) fn cluster_binding_kind() -> Kind {
-    rbac("ClusterRoleBinding", "clusterrolebindings", false)
+/// Of objects beside Deployments.
+pub(super) fn component_kind(kind: component::Kind) -> Kind {
+    let (group, name, plural) = kind.names();
+    Kind::known(group, "v1", name, plural, kind.is_namespaced())
 }
 
 impl Live {
     pub(super) fn start(clients: &Clients, changed: &Arc<Notify>, stop: &CancellationToken) -> Live {
         let follow = Follow { clients, changed, stop };
-        let managed = Selector::Labels(format!("{}=true", label::MANAGED));
+        let managed = || Selector::Labels(format!("{}=true", label::MANAGED));
+        let kind = component_kind;
         let definitions = Kind::of::<Definition>(false);
-        let services = Kind::known("apiregistration.k8s.io", "v1", "APIService", "apiservices", false);
         let accounts = Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true);
         Live {
             csvs: follow.start_each(csv_kind(), "", originals()),
             groups: follow.start_each(group_kind(), "", Selector::All),
             conditions: follow.start_each(condition_kind(), "", Selector::All),
             namespaces: follow.start(Kind::known("", "v1", "Namespace", "namespaces", false), "", Selector::All),
-            deployments: follow.start(deployment_kind(), "", managed),
+            deployments: follow.start(deployment_kind(), "", managed()),
             definitions: follow.start(definitions, "", Selector::All),
-            services: follow.start(services, "", Selector::All),
+            api_services: follow.start(kind(component::Kind::ApiService), "", Selector::All),
             accounts: follow.start(accounts, "", Selector::All),
-            roles: follow.start(role_kind(), "", Selector::All),
-            bindings: follow.start(binding_kind(), "", Selector::All),
-            cluster_roles: follow.start(cluster_role_kind(), "", Selector::All),
-            cluster_bindings: follow.start(cluster_binding_kind(), "", Selector::All),
+            roles: follow.start(kind(component::Kind::Role), "", Selector::All),
+            bindings: follow.start(kind(component::Kind::RoleBinding), "", Selector::All),
+            cluster_roles: follow.start(kind(component::Kind::ClusterRole), "", Selector::All),
+            cluster_bindings: follow.start(kind(component::Kind::ClusterRoleBinding), "", Selector::All),
+            services: follow.start(kind(component::Kind::Service), "", managed()),
+            mutating: follow.start(kind(component::Kind::MutatingWebhookConfiguration), "", managed()),
+            validating: follow.start(kind(component::Kind::ValidatingWebhookConfiguration), "", managed()),
+        }
+    }
+
+    /// An object as the API server has answered it.
+    pub(super) fn on_component(&self, kind: component::Kind, answer: Value) {
+        match kind {
+            component::Kind::Service => self.services.on_answer(answer),
+            component::Kind::Role => self.roles.on_answer(answer),
+            component::Kind::RoleBinding => self.bindings.on_answer(answer),
+            component::Kind::ClusterRole => self.cluster_roles.on_answer(answer),
+            component::Kind::ClusterRoleBinding => self.cluster_bindings.on_answer(answer),
+            component::Kind::ApiService => self.api_services.on_answer(answer),
+            component::Kind::MutatingWebhookConfiguration => self.mutating.on_answer(answer),
+            component::Kind::ValidatingWebhookConfiguration => self.validating.on_answer(answer),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What the process remembers of what it has written and seen.
 
+use super::made::Made;
 use super::roles::Roles;
+use crate::olm::operator::component;
 use crate::olm::operator::deployment::{self, written_hash};
 use crate::olm::operator::rights::Rights;
 use serde_json::Value;
@@ -13,6 +15,8 @@ type Id = (String, String);
 /// So many changes of a Deployment to the same content may follow each other at once, within this time.
 const PATIENCE: u32 = 3;
 const WINDOW: Duration = Duration::from_secs(600);
+/// What is older than that is forgotten this often.
+const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 
 /// What the process remembers of its writes. Without it, some would be done once more.
 #[derive(Default)]
@@ -22,10 +26,12 @@ pub(super) struct Memory(Mutex<Remembered>);
 struct Remembered {
     /// By Deployment: the hash of what was written, and which fields the API server has made different.
     kept: BTreeMap<Id, (String, Vec<String>)>,
-    /// How a Deployment was changed lately.
-    changes: BTreeMap<Id, Vec<Written>>,
+    /// How an object was changed lately, by kind and name.
+    changes: BTreeMap<String, Vec<Written>>,
+    forgotten: Option<Instant>,
     /// Of these roles.
     rights: Option<(Roles, Arc<Rights>)>,
+    components: Option<(Made, Arc<component::Known>)>,
 }
 
 struct Written {
@@ -60,14 +66,21 @@ impl Memory {
         rights
     }
 
-    /// `fields`: those that differed. Returns those of them that have been changed back so often lately that somebody else must be told.
-    pub(super) fn on_written(
-        &self,
-        id: &Id,
-        (written, answer): (&Value, &Value),
-        fields: Vec<String>,
-        at: Instant,
-    ) -> Vec<String> {
+    /// The same as the last time as long as none of the objects has changed.
+    pub(super) fn components(&self, made: &Made) -> Arc<component::Known> {
+        let mut remembered = self.lock();
+        if let Some((of, components)) = &remembered.components
+            && of.is_same(made)
+        {
+            return components.clone();
+        }
+        let components = Arc::new(made.known());
+        remembered.components = Some((made.clone(), components.clone()));
+        components
+    }
+
+    /// A Deployment was written.
+    pub(super) fn on_deployment(&self, id: &Id, (written, answer): (&Value, &Value)) {
         let kept = deployment::kept(written, answer);
         let mut remembered = self.lock();
         match written_hash(written).filter(|_| !kept.is_empty()) {
@@ -78,34 +91,49 @@ impl Memory {
             }
             None => drop(remembered.kept.remove(id)),
         }
-        remembered.changes.retain(|_, changes| {
-            changes.retain(|change| is_lately(change.at, at));
-            !changes.is_empty()
-        });
-        let to = written_hash(written).unwrap_or_default().to_owned();
-        let changes = remembered.changes.entry(id.clone()).or_default();
-        changes.push(Written { at, to: to.clone(), fields: fields.clone() });
+    }
+
+    /// `to`: a hash of what the object was changed to. `fields`: those that differed. Returns those of them that have been changed back
+    /// so often lately that somebody else must be told.
+    pub(super) fn on_written(&self, key: &str, to: &str, fields: Vec<String>, at: Instant) -> Vec<String> {
+        let mut remembered = self.lock();
+        remembered.forget(at);
+        let changes = remembered.changes.entry(key.to_owned()).or_default();
+        changes.retain(|change| is_lately(change.at, at));
+        changes.push(Written { at, to: to.to_owned(), fields: fields.clone() });
         let count = |field: &String| changes.iter().filter(|it| it.to == to && it.fields.contains(field)).count();
         fields.into_iter().filter(|field| count(field) >= PATIENCE as usize).collect()
     }
 
     /// How long it rests after the change to this that is begun now.
-    pub(super) fn rest(&self, id: &Id, object: &Value, at: Instant) -> Duration {
-        rest(self.changes(id, object, at).saturating_add(1))
+    pub(super) fn rest(&self, key: &str, to: &str, at: Instant) -> Duration {
+        rest(self.changes(key, to, at).saturating_add(1))
     }
 
     /// How often it was changed to the same lately. Versions that follow each other change it to something else each time.
-    fn changes(&self, id: &Id, object: &Value, at: Instant) -> u32 {
+    fn changes(&self, key: &str, to: &str, at: Instant) -> u32 {
         let remembered = self.lock();
-        let changes = remembered.changes.get(id).into_iter().flatten();
-        let wanted = written_hash(object).unwrap_or_default();
-        let lately = changes.filter(|change| is_lately(change.at, at) && change.to == wanted).count();
+        let changes = remembered.changes.get(key).into_iter().flatten();
+        let lately = changes.filter(|change| is_lately(change.at, at) && change.to == to).count();
         u32::try_from(lately).unwrap_or(u32::MAX)
     }
 }
 
+impl Remembered {
+    fn forget(&mut self, at: Instant) {
+        if self.forgotten.is_some_and(|last| at.saturating_duration_since(last) < FORGOTTEN_EVERY) {
+            return;
+        }
+        self.forgotten = Some(at);
+        self.changes.retain(|_, changes| {
+            changes.retain(|change| is_lately(change.at, at));
+            !changes.is_empty()
+        });
+    }
+}
+
 fn is_lately(change: Instant, now: Instant) -> bool {
-    now.duration_since(change) < WINDOW
+    now.saturating_duration_since(change) < WINDOW
 }
 
 /// How long a Deployment rests after it was changed back so often within [`WINDOW`]: whoever else changes it must not
@@ -128,39 +156,40 @@ mod tests {
                 "metadata": {"name": "a", "namespace": "n", "labels": {label::DEPLOYMENT_SPEC_HASH: hash}},
                 "spec": {"replicas": replicas}})
         };
-        let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
-        memory.on_written(&id, (&object("x", 2), &object("x", 1)), Vec::new(), at);
+        let (memory, id) = (Memory::default(), ("n".to_owned(), "a".to_owned()));
+        memory.on_deployment(&id, (&object("x", 2), &object("x", 1)));
         assert_eq!(memory.kept(&id, &object("x", 1)), ["spec.replicas"]);
         assert!(memory.kept(&id, &object("y", 1)).is_empty());
-        memory.on_written(&id, (&object("x", 2), &object("x", 2)), Vec::new(), at);
+        memory.on_deployment(&id, (&object("x", 2), &object("x", 2)));
         assert!(memory.kept(&id, &object("x", 2)).is_empty());
-        assert_eq!(memory.changes(&id, &object("x", 2), at), 2);
-        assert_eq!(memory.changes(&id, &object("x", 2), at + WINDOW), 0);
     }
 
     #[test]
     fn versions_that_follow_each_other_do_not_rest_and_those_that_fight_do() {
-        let object = |hash: &str| json!({"metadata": {"labels": {label::DEPLOYMENT_SPEC_HASH: hash}}});
-        let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
+        let (memory, at) = (Memory::default(), Instant::now());
         for version in ["1", "2", "3", "4", "5", "6"] {
-            assert_eq!(memory.rest(&id, &object(version), at), Duration::ZERO, "{version}");
-            memory.on_written(&id, (&object(version), &object(version)), Vec::new(), at);
+            assert_eq!(memory.rest("a", version, at), Duration::ZERO, "{version}");
+            memory.on_written("a", version, Vec::new(), at);
         }
         for _ in 0..2 {
             for version in ["5", "6"] {
-                memory.on_written(&id, (&object(version), &object(version)), Vec::new(), at);
+                memory.on_written("a", version, Vec::new(), at);
             }
         }
-        assert!(memory.rest(&id, &object("6"), at) > Duration::ZERO);
+        assert!(memory.rest("a", "6", at) > Duration::ZERO);
+        assert_eq!(memory.rest("b", "6", at), Duration::ZERO);
+        assert_eq!(memory.changes("a", "6", at), 3);
+        assert_eq!(memory.changes("a", "6", at + WINDOW), 0);
+        memory.on_written("b", "1", Vec::new(), at + WINDOW);
+        assert!(!memory.lock().changes.contains_key("a"), "what is old is forgotten");
     }
 
     #[test]
     fn field_that_is_changed_back_for_the_third_time_is_told_and_no_other() {
-        let object = |hash: &str| json!({"metadata": {"labels": {label::DEPLOYMENT_SPEC_HASH: hash}}});
-        let (memory, id, at) = (Memory::default(), ("n".to_owned(), "a".to_owned()), Instant::now());
-        let write = |hash: &str, fields: &[&str], at: Instant| {
+        let (memory, at) = (Memory::default(), Instant::now());
+        let write = |to: &str, fields: &[&str], at: Instant| {
             let fields = fields.iter().map(|it| (*it).to_owned()).collect();
-            memory.on_written(&id, (&object(hash), &object(hash)), fields, at)
+            memory.on_written("a", to, fields, at)
         };
         assert!(write("1", &["image", "args"], at).is_empty());
         assert!(write("1", &["image"], at).is_empty());

@@ -1,12 +1,8 @@
 //! Writes what was decided.
 
 use super::figures::OperatorFigures;
-use super::live::{
-    Live, binding_kind, cluster_binding_kind, cluster_role_kind, condition_kind, csv_kind, deployment_kind, group_kind,
-    role_kind,
-};
+use super::live::{Live, component_kind, condition_kind, csv_kind, deployment_kind, group_kind};
 use super::memory::Memory;
-use super::roles::ClusterObject;
 use super::views::Csv;
 use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Kind, Objects};
@@ -14,8 +10,9 @@ use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, Phase};
 use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
 use crate::olm::api::operator_group::OperatorGroup;
-use crate::olm::operator::State;
 use crate::olm::operator::deployment::{self, CONTESTED, Change, Live as LiveDeployment, Write};
+use crate::olm::operator::{State, component};
+use crate::olm::permissions::hash;
 use crate::process::events::{Events, Notice};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
@@ -34,10 +31,7 @@ pub(super) enum Key {
     Group(Id),
     Condition(Id),
     ConditionStatus(Id),
-    Role(Id),
-    Binding(Id),
-    ClusterRole(String),
-    ClusterBinding(String),
+    Component(component::Id),
 }
 
 impl fmt::Display for Key {
@@ -48,10 +42,7 @@ impl fmt::Display for Key {
             Key::Group((namespace, name)) => write!(f, "OperatorGroup {namespace}/{name}"),
             Key::Condition((namespace, name)) => write!(f, "OperatorCondition {namespace}/{name}"),
             Key::ConditionStatus((namespace, name)) => write!(f, "status of OperatorCondition {namespace}/{name}"),
-            Key::Role((namespace, name)) => write!(f, "Role {namespace}/{name}"),
-            Key::Binding((namespace, name)) => write!(f, "RoleBinding {namespace}/{name}"),
-            Key::ClusterRole(name) => write!(f, "ClusterRole {name}"),
-            Key::ClusterBinding(name) => write!(f, "ClusterRoleBinding {name}"),
+            Key::Component(id) => write!(f, "{id}"),
         }
     }
 }
@@ -75,6 +66,11 @@ fn id(object: &impl ResourceExt) -> Id {
 impl Perform<'_> {
     fn begin(&self, key: Key, write: impl Future<Output = Result<(), ApiError>> + Send + 'static) {
         self.writer.begin(key, self.at, Duration::ZERO, write);
+    }
+
+    /// How long an object rests after it was written. `to`: a hash of what it becomes; `None` where it is deleted.
+    fn rest(&self, key: &Key, to: Option<&str>) -> Duration {
+        to.map_or(Duration::ZERO, |to| self.memory.rest(&key.to_string(), to, self.at))
     }
 
     pub(super) fn patch(&self, csv: &Csv, patch: Value) {
@@ -128,8 +124,10 @@ impl Perform<'_> {
         let id = (csv.metadata.namespace.clone().unwrap_or_default(), write.name().to_owned());
         let (objects, live, memory) = (self.objects.clone(), self.live.clone(), self.memory.clone());
         let (of, at, events, about) = (id.clone(), self.at, self.events.clone(), reference(csv));
-        let rest = write.object().map_or(Duration::ZERO, |object| self.memory.rest(&id, object, self.at));
-        self.writer.begin(Key::Deployment(id), self.at, rest, async move {
+        let key = Key::Deployment(id);
+        let to = write.object().map(|object| deployment::written_hash(object).unwrap_or_default().to_owned());
+        let (named, rest) = (key.to_string(), self.rest(&key, to.as_deref()));
+        self.writer.begin(key, self.at, rest, async move {
             let kind = deployment_kind();
             let (written, answer, change) = match write {
                 Write::Create { object, .. } => {
@@ -146,7 +144,8 @@ impl Perform<'_> {
                 Write::Delete { uid, .. } => return objects.delete(&kind, &of.0, &of.1, &uid).await.map(drop),
             };
             let Change { fields, by } = change;
-            let contested = memory.on_written(&of, (&written, &answer), fields, at);
+            memory.on_deployment(&of, (&written, &answer));
+            let contested = memory.on_written(&named, &to.unwrap_or_default(), fields, at);
             if !contested.is_empty() {
                 let note = Change { fields: contested, by }.contest(&of.0, &of.1);
                 tracing::warn!(namespace = of.0, name = of.1, note, "a Deployment is changed again and again");
@@ -192,32 +191,37 @@ impl Perform<'_> {
         });
     }
 
-    /// `exists`: it is there in another form.
-    pub(super) fn role(&self, condition: &OperatorCondition, (exists, object): (bool, Value)) {
-        let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
-        self.begin(Key::Role(id.clone()), async move {
-            live.roles.on_answer(put(&objects, &role_kind(), &id, (exists, &object)).await?);
-            Ok(())
-        });
-    }
-
-    pub(super) fn binding(&self, condition: &OperatorCondition, (exists, object): (bool, Value)) {
-        let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
-        self.begin(Key::Binding(id.clone()), async move {
-            live.bindings.on_answer(put(&objects, &binding_kind(), &id, (exists, &object)).await?);
-            Ok(())
-        });
-    }
-
-    pub(super) fn cluster_object(&self, object: ClusterObject) {
-        let objects = self.objects.clone();
-        let (key, kind, name, uid) = match object {
-            ClusterObject::Role { name, uid } => (Key::ClusterRole(name.clone()), cluster_role_kind(), name, uid),
-            ClusterObject::Binding { name, uid } => {
-                (Key::ClusterBinding(name.clone()), cluster_binding_kind(), name, uid)
+    /// An object beside Deployments.
+    pub(super) fn component(&self, write: component::Write) {
+        let (objects, live, memory, at) = (self.objects.clone(), self.live.clone(), self.memory.clone(), self.at);
+        let key = Key::Component(write.id().clone());
+        let to = write.object().map(|object| hash(object, ""));
+        let (named, rest) = (key.to_string(), self.rest(&key, to.as_deref()));
+        self.writer.begin(key, at, rest, async move {
+            let kind = component_kind(write.id().kind);
+            let (id, answer, fields) = match write {
+                component::Write::Create { id, object } => {
+                    let answer = match objects.create(&kind, &id.namespace, &object).await {
+                        Err(error) if error.is_already_exists() => take_over(&objects, &kind, &id, &object).await?,
+                        answer => answer?,
+                    };
+                    (id, answer, Vec::new())
+                }
+                component::Write::Replace { id, object, fields } => {
+                    let answer = objects.replace(&kind, &id.namespace, &id.name, &object).await?;
+                    (id, answer, fields)
+                }
+                component::Write::Delete { id, uid } => {
+                    return objects.delete(&kind, &id.namespace, &id.name, &uid).await.map(drop);
+                }
+            };
+            let fields = memory.on_written(&named, &to.unwrap_or_default(), fields, at);
+            if !fields.is_empty() {
+                tracing::warn!(object = named, ?fields, "an object is changed again and again by somebody else");
             }
-        };
-        self.begin(key, async move { objects.delete(&kind, "", &name, &uid).await.map(drop) });
+            live.on_component(id.kind, answer);
+            Ok(())
+        });
     }
 }
 
@@ -260,10 +264,22 @@ fn with_removals(before: &Value, mut after: Value) -> Value {
     after
 }
 
-async fn put(objects: &Objects, kind: &Kind, id: &Id, (exists, object): (bool, &Value)) -> Result<Value, ApiError> {
-    match exists {
-        true => objects.replace(kind, &id.0, &id.1, object).await,
-        false => objects.create(kind, &id.0, object).await,
+/// There is an object by this name, which does not have the label by which those of operators are known.
+async fn take_over(objects: &Objects, kind: &Kind, id: &component::Id, wanted: &Value) -> Result<Value, ApiError> {
+    let Some(found) = objects.get(kind, &id.namespace, &id.name).await? else {
+        return objects.create(kind, &id.namespace, wanted).await;
+    };
+    let cause = |message: String| ApiError {
+        attempt: format!("take over {id}"),
+        cause: crate::cluster::Cause::Server { code: 409, reason: "AlreadyExists".to_owned(), message },
+    };
+    match component::change(id, &found, wanted).map_err(cause)? {
+        Some(component::Write::Replace { object, .. }) => objects.replace(kind, &id.namespace, &id.name, &object).await,
+        Some(component::Write::Delete { uid, .. }) => {
+            objects.delete(kind, &id.namespace, &id.name, &uid).await?;
+            objects.create(kind, &id.namespace, wanted).await
+        }
+        Some(component::Write::Create { .. }) | None => Ok(found),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::views::{BindingView, RoleView};
 use crate::olm::operator::rights::{Binding, Rights};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Views<V> = BTreeMap<String, Arc<V>>;
+pub(super) type Views<V> = BTreeMap<String, Arc<V>>;
 
 /// By name, with the namespace before it.
 #[derive(Clone, Default)]
@@ -16,22 +17,27 @@ pub(super) struct Roles {
     pub cluster_bindings: Views<BindingView<true>>,
 }
 
-/// An object without a namespace that belongs to a ClusterServiceVersion.
-pub(super) enum ClusterObject {
-    Role { name: String, uid: String },
-    Binding { name: String, uid: String },
+/// Whether these are the same objects.
+pub(super) fn is_same<V>(one: &Views<V>, other: &Views<V>) -> bool {
+    one.len() == other.len() && one.values().zip(other.values()).all(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 impl Roles {
     /// Whether these are the same objects.
     pub(super) fn is_same(&self, other: &Roles) -> bool {
-        fn same<V>(one: &Views<V>, other: &Views<V>) -> bool {
-            one.len() == other.len() && one.values().zip(other.values()).all(|(one, other)| Arc::ptr_eq(one, other))
-        }
-        same(&self.roles, &other.roles)
-            && same(&self.bindings, &other.bindings)
-            && same(&self.cluster_roles, &other.cluster_roles)
-            && same(&self.cluster_bindings, &other.cluster_bindings)
+        is_same(&self.roles, &other.roles)
+            && is_same(&self.bindings, &other.bindings)
+            && is_same(&self.cluster_roles, &other.cluster_roles)
+            && is_same(&self.cluster_bindings, &other.cluster_bindings)
+    }
+
+    /// Those that were made for operators and groups.
+    pub(super) fn made(&self) -> impl Iterator<Item = &Arc<Value>> {
+        let roles = self.roles.values().filter_map(|it| it.made.as_ref());
+        let bindings = self.bindings.values().filter_map(|it| it.made.as_ref());
+        let cluster_roles = self.cluster_roles.values().filter_map(|it| it.made.as_ref());
+        let cluster_bindings = self.cluster_bindings.values().filter_map(|it| it.made.as_ref());
+        roles.chain(bindings).chain(cluster_roles).chain(cluster_bindings)
     }
 
     pub(super) fn rights(&self) -> Rights {

@@ -1,19 +1,20 @@
 //! What is kept of the objects that are followed.
 
-use super::whole::WholeDeployment;
+use super::whole::Whole;
 use crate::cluster::followed::View;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::operator::component;
 use crate::olm::operator::definition::Definition as DefinitionObject;
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::operator::rights::Rules;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIServiceStatus;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,12 +107,12 @@ pub(super) struct DeploymentView {
 }
 
 impl View for DeploymentView {
-    type Object = WholeDeployment;
+    type Object = Whole;
 
-    fn of(object: WholeDeployment) -> Self {
+    fn of(object: Whole) -> Self {
         let (version, scaled) = (version(&object.metadata), object.is_scaled());
         let writers = Arc::new(object.writers());
-        DeploymentView { version, writers, scaled, object: Arc::new(object.into_value()) }
+        DeploymentView { version, writers, scaled, object: Arc::new(object.into_value(("apps/v1", "Deployment"))) }
     }
 
     fn version(&self) -> &str {
@@ -142,16 +143,19 @@ impl View for DefinitionView {
 pub(super) struct ServiceView {
     version: String,
     pub service: ApiService,
+    pub made: Option<Arc<Value>>,
 }
 
 impl View for ServiceView {
-    type Object = APIService;
+    type Object = Whole;
 
-    fn of(object: APIService) -> Self {
-        let conditions = object.status.and_then(|status| status.conditions).unwrap_or_default();
+    fn of(object: Whole) -> Self {
+        let status: APIServiceStatus = object.field("status");
+        let conditions = status.conditions.unwrap_or_default();
         let is_available = conditions.iter().any(|it| it.type_ == "Available" && it.status == "True");
         let service = ApiService { uid: uid(&object.metadata), is_available };
-        ServiceView { version: version(&object.metadata), service }
+        let version = version(&object.metadata);
+        ServiceView { version, service, made: made(component::Kind::ApiService, object) }
     }
 
     fn version(&self) -> &str {
@@ -182,76 +186,85 @@ impl View for AccountView {
     }
 }
 
-/// Of an object that has no namespace and belongs to a ClusterServiceVersion: namespace and name of that.
-fn owner(metadata: &ObjectMeta) -> Option<(String, String)> {
-    let label = |key: &str| metadata.labels.as_ref()?.get(key).cloned();
-    (label(label::OWNER_KIND)? == "ClusterServiceVersion")
-        .then(|| Some((label(label::OWNER_NAMESPACE)?, label(label::OWNER)?)))
-        .flatten()
+/// The object, where it was made for an operator or a group.
+fn made(kind: component::Kind, object: Whole) -> Option<Arc<Value>> {
+    let labels = object.metadata.labels.as_ref()?;
+    let is_made = labels.get(label::MANAGED).is_some_and(|it| it == "true") || labels.contains_key(label::OWNER_KIND);
+    is_made.then(|| Arc::new(whole(kind, object)))
+}
+
+fn whole(kind: component::Kind, object: Whole) -> Value {
+    let (group, name, _) = kind.names();
+    let version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
+    object.into_value((&version, name))
 }
 
 /// A Role or ClusterRole.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RoleView<const CLUSTER: bool> {
     version: String,
-    pub uid: String,
-    pub owner: Option<(String, String)>,
-    pub owners: Vec<OwnerReference>,
     pub rules: Rules,
+    pub made: Option<Arc<Value>>,
+}
+
+impl<const CLUSTER: bool> View for RoleView<CLUSTER> {
+    type Object = Whole;
+
+    fn of(object: Whole) -> Self {
+        let kind = if CLUSTER { component::Kind::ClusterRole } else { component::Kind::Role };
+        let rules: Vec<PolicyRule> = object.field("rules");
+        RoleView { version: version(&object.metadata), rules: rules.into(), made: made(kind, object) }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
 }
 
 /// A RoleBinding or ClusterRoleBinding.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BindingView<const CLUSTER: bool> {
     version: String,
-    pub uid: String,
-    pub owner: Option<(String, String)>,
-    pub owners: Vec<OwnerReference>,
     pub role: RoleRef,
     pub subjects: Vec<Subject>,
+    pub made: Option<Arc<Value>>,
 }
 
-macro_rules! rights {
-    ($($role:ident $binding:ident $cluster:literal)+) => {$(
-        impl View for RoleView<$cluster> {
-            type Object = $role;
+impl<const CLUSTER: bool> View for BindingView<CLUSTER> {
+    type Object = Whole;
 
-            fn of(object: $role) -> Self {
-                let metadata = object.metadata;
-                RoleView {
-                    version: version(&metadata),
-                    uid: uid(&metadata),
-                    owner: owner(&metadata),
-                    owners: metadata.owner_references.unwrap_or_default(),
-                    rules: object.rules.unwrap_or_default().into(),
-                }
-            }
-
-            fn version(&self) -> &str {
-                &self.version
-            }
+    fn of(object: Whole) -> Self {
+        let kind = if CLUSTER { component::Kind::ClusterRoleBinding } else { component::Kind::RoleBinding };
+        BindingView {
+            version: version(&object.metadata),
+            role: object.field("roleRef"),
+            subjects: object.field("subjects"),
+            made: made(kind, object),
         }
+    }
 
-        impl View for BindingView<$cluster> {
-            type Object = $binding;
-
-            fn of(object: $binding) -> Self {
-                let metadata = object.metadata;
-                BindingView {
-                    version: version(&metadata),
-                    uid: uid(&metadata),
-                    owner: owner(&metadata),
-                    owners: metadata.owner_references.unwrap_or_default(),
-                    role: object.role_ref,
-                    subjects: object.subjects.unwrap_or_default(),
-                }
-            }
-
-            fn version(&self) -> &str {
-                &self.version
-            }
-        }
-    )+};
+    fn version(&self) -> &str {
+        &self.version
+    }
 }
 
-rights! { Role RoleBinding false ClusterRole ClusterRoleBinding true }
+/// An object that was made for an operator or a group. `KIND`: its place in [`component::Kind::ALL`].
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ComponentView<const KIND: usize> {
+    version: String,
+    pub object: Arc<Value>,
+}
+
+impl<const KIND: usize> View for ComponentView<KIND> {
+    type Object = Whole;
+
+    fn of(object: Whole) -> Self {
+        let version = version(&object.metadata);
+        let object = component::Kind::ALL.get(KIND).map(|kind| whole(*kind, object)).unwrap_or_default();
+        ComponentView { version, object: Arc::new(object) }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
