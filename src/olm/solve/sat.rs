@@ -46,8 +46,6 @@ pub(super) struct Sat {
     literals: BTreeMap<usize, Lit>,
     /// By place: what switches a constraint on.
     switches: BTreeMap<Place, Lit>,
-    /// All switches, and then what was chosen.
-    assumptions: Vec<Lit>,
 }
 
 impl Sat {
@@ -55,7 +53,7 @@ impl Sat {
     pub(super) fn new(problem: &[Vec<Constraint>], variables: &[usize], limits: &Limits) -> Self {
         let mut solver = Solver::new(batsat::core::SolverOpts::default(), Countdown { limits: limits.clone() });
         let literals = variables.iter().map(|variable| (*variable, new_literal(&mut solver))).collect();
-        let mut sat = Sat { solver, literals, switches: BTreeMap::new(), assumptions: Vec::new() };
+        let mut sat = Sat { solver, literals, switches: BTreeMap::new() };
         for variable in variables {
             for (constraint, what) in problem.get(*variable).into_iter().flatten().enumerate() {
                 let switch = new_literal(&mut sat.solver);
@@ -63,7 +61,6 @@ impl Sat {
                 sat.switches.insert(Place { variable: *variable, constraint }, switch);
             }
         }
-        sat.assumptions = sat.switches.values().copied().collect();
         sat
     }
 
@@ -118,7 +115,7 @@ impl Sat {
     }
 
     fn clause(&mut self, clause: impl Into<Vec<Lit>>) {
-        // Without switches all clauses hold, so that none makes the solver give up for good.
+        // Without switches all clauses hold, and what is added later can hold too, so that none makes the solver give up for good.
         self.solver.add_clause_reuse(&mut clause.into());
     }
 
@@ -130,23 +127,22 @@ impl Sat {
         }
     }
 
-    /// Whether all constraints can hold.
+    /// Whether all constraints can hold. If so they do from now on: the solver need not assume each of them again and again.
     pub(super) fn can_hold(&mut self) -> Result<bool, GaveUp> {
-        let assumptions = self.assumptions.clone();
-        self.check(&assumptions)
+        let switches: Vec<Lit> = self.switches.values().copied().collect();
+        let can_hold = self.check(&switches)?;
+        if can_hold {
+            switches.into_iter().for_each(|switch| self.clause([switch]));
+        }
+        Ok(can_hold)
     }
 
-    /// Makes the variable true, if that can be beside all that was taken before. To be asked while constraints can hold.
+    /// Makes the variable true, if that can be beside all that was taken before. To be asked once constraints hold.
     pub(super) fn take(&mut self, variable: usize) -> Result<bool, GaveUp> {
         let Some(literal) = self.literals.get(&variable).copied() else { return Ok(false) };
-        self.assumptions.push(literal);
-        let assumptions = std::mem::take(&mut self.assumptions);
-        let can_be = self.check(&assumptions);
-        self.assumptions = assumptions;
-        if !matches!(can_be, Ok(true)) {
-            self.assumptions.pop();
-        }
-        can_be
+        let can_be = self.check(&[literal])?;
+        self.clause([if can_be { literal } else { !literal }]);
+        Ok(can_be)
     }
 
     /// Constraints that cannot hold together, after the solver has said that all cannot. One after the other is left out, and stays
