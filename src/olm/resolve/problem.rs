@@ -51,6 +51,8 @@ struct Builder<'a> {
     installed: BTreeMap<String, usize>,
     /// Variables whose requirements are still to be added.
     new: VecDeque<usize>,
+    /// What meets a demand, for bundles of a catalog: all versions of an operator require much the same.
+    met: BTreeMap<(Option<usize>, String), Vec<usize>>,
 }
 
 impl Problem {
@@ -63,6 +65,7 @@ impl Problem {
             candidates: BTreeMap::new(),
             installed: BTreeMap::new(),
             new: VecDeque::new(),
+            met: BTreeMap::new(),
         };
         // The order of those that must be true is the order of choices.
         let mut subscriptions: Vec<usize> = (0..world.subscriptions.len()).collect();
@@ -216,22 +219,34 @@ impl Builder<'_> {
 
     fn add_requirements(&mut self, variable: usize) {
         let Some(operator) = self.problem.variables.get(variable).and_then(Variable::operator).cloned() else { return };
-        if !self.ask(&operator.requires) {
+        let own = match self.problem.variables.get(variable).map(|it| &it.what) {
+            Some(What::Candidate(candidate)) => Some(candidate.catalog),
+            _ => None,
+        };
+        let key = |requirement: &Requirement| (own, format!("{:?}", requirement.demand));
+        let keyed: Vec<_> = operator.requires.iter().map(|requirement| (key(requirement), requirement)).collect();
+        let new: Vec<&Requirement> =
+            keyed.iter().filter(|(key, _)| !self.met.contains_key(key)).map(|(_, requirement)| *requirement).collect();
+        if !self.ask(&new) {
             let text = format!(
                 "bundle {} cannot be judged: its rules would have to be asked of more bundles than there is time for ({} answers)",
                 operator.name, self.limits.questions
             );
             return self.constrain(variable, Constraint::Prohibited, text);
         }
-        for requirement in &operator.requires {
-            let choice = self.providers(variable, requirement);
+        for (key, requirement) in keyed {
+            let choice = match self.met.get(&key) {
+                Some(choice) => choice.clone(),
+                None => self.providers(own, requirement),
+            };
+            self.met.entry(key).or_insert_with(|| choice.clone());
             let text = format!("bundle {} requires an operator {requirement}", operator.name);
             self.constrain(variable, Constraint::Dependency(choice), text);
         }
     }
 
     /// Asks all catalogs for what any bundle may meet, unless it is too much.
-    fn ask(&mut self, requirements: &[Requirement]) -> bool {
+    fn ask(&mut self, requirements: &[&Requirement]) -> bool {
         let of = |catalog: &Catalog, it: &Requirement| (catalog.to_ask(it) * it.rules().max(1)) as u64;
         let catalogs = &self.world.catalogs;
         let more: u64 = catalogs.iter().flat_map(|catalog| requirements.iter().map(move |it| of(catalog, it))).sum();
@@ -239,18 +254,13 @@ impl Builder<'_> {
             return false;
         }
         self.questions += more;
-        let all: Vec<&Requirement> = requirements.iter().collect();
-        catalogs.iter().for_each(|catalog| catalog.ask(&all, &self.limits.cancelled));
+        catalogs.iter().for_each(|catalog| catalog.ask(requirements, &self.limits.cancelled));
         true
     }
 
     /// What meets a requirement, in the order of preference: what is installed, and then by catalog, channel, package and place in
-    /// its channel.
-    fn providers(&mut self, of: usize, requirement: &Requirement) -> Vec<usize> {
-        let own = match self.problem.variables.get(of).map(|it| &it.what) {
-            Some(What::Candidate(candidate)) => Some(candidate.catalog),
-            _ => None,
-        };
+    /// its channel. `own`: the catalog of who requires it.
+    fn providers(&mut self, own: Option<usize>, requirement: &Requirement) -> Vec<usize> {
         let meets = |variable: &&usize| {
             let operator = self.problem.variables.get(**variable).and_then(Variable::operator);
             operator.is_some_and(|operator| operator.meets(requirement))

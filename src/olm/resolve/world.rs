@@ -126,8 +126,7 @@ impl Catalog {
     /// How many bundles have to be asked for this constraint, since any of them may meet it and nobody has asked yet.
     pub(crate) fn to_ask(&self, constraint: &Constraint) -> usize {
         let is_known = || self.asked.borrow().iter().any(|(known, _)| known == constraint);
-        let index = &self.content.index;
-        if narrowed(index, constraint).is_some() || is_known() { 0 } else { index.counts().bundles }
+        if is_narrow(constraint) || is_known() { 0 } else { self.content.index.counts().bundles }
     }
 
     /// Asks all packages for constraints that any of them may meet. Each package is read once for all of them, and is not kept if it
@@ -152,6 +151,16 @@ impl Catalog {
             }
         }
         self.asked.borrow_mut().extend(asked);
+    }
+}
+
+/// Whether the index says which packages may have a bundle that meets the constraint.
+fn is_narrow(constraint: &Constraint) -> bool {
+    match &constraint.demand {
+        Demand::Api(_) | Demand::Package { .. } | Demand::Label(_) => true,
+        Demand::All(all) => all.iter().any(is_narrow),
+        Demand::Any(any) => any.iter().all(is_narrow),
+        Demand::Cel(_) | Demand::Not(_) => false,
     }
 }
 
