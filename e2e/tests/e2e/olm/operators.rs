@@ -7,6 +7,7 @@ mod groups;
 mod installed;
 mod required;
 mod sample;
+mod serving;
 mod writers;
 
 use std::ops::RangeInclusive;
