@@ -11,6 +11,7 @@ use crate::olm::api::keys::annotation::CA_HASH;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::bundle::CSV;
+use crate::olm::operator::deployment::config::{Config, Proxy};
 use crate::olm::operator::deployment::{self, Live};
 use crate::olm::operator::{self, Group, condition, group, serving};
 use crate::olm::plan::step::Item;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 const DEPLOYMENT: (&str, &str) = ("apps", "Deployment");
 const CONDITION: (&str, &str) = (GROUP, "OperatorCondition");
+const PROXY: (&str, &str) = ("config.openshift.io", "Proxy");
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The objects that are looked at, beside those of the plan, each with its apiVersion.
@@ -33,12 +35,17 @@ pub(super) fn looked_at(item: &Item, namespace: &str) -> Vec<(String, Key)> {
     let mut keys: Vec<(String, Key)> = deployments.map(|it| key("v1", DEPLOYMENT, &it.name)).collect();
     keys.push(key("v2", CONDITION, &name));
     keys.extend(["Role", "RoleBinding"].map(|kind| key("v1", (RBAC, kind), &name)));
+    keys.push((format!("{}/v1", PROXY.0), proxy()));
     if !csv.spec.replaces.is_empty() {
         keys.push(key("v1alpha1", CSV, &csv.spec.replaces));
         keys.push(key("v2", CONDITION, &csv.spec.replaces));
     }
     keys.extend(required::looked_at(&csv));
     keys
+}
+
+fn proxy() -> Key {
+    Key::new(PROXY, "", "cluster")
 }
 
 /// The ClusterServiceVersion of a step.
@@ -104,6 +111,8 @@ fn deployments(
 ) -> Vec<(Change, Value)> {
     let name = csv.metadata.name.as_deref().unwrap_or_default();
     let mut writes = Vec::new();
+    let proxy = known.object(&proxy()).map(|it| Proxy::of(&it)).unwrap_or_default();
+    let config = Config::of(name, premise.subscribers, &proxy);
     // With which authority pods will serve is not known before.
     let hash = |name: &str| {
         let live = known.object(&Key::new(DEPLOYMENT, premise.namespace, name))?;
@@ -111,13 +120,13 @@ fn deployments(
     };
     for entry in csv.spec.install.spec.iter().flat_map(|strategy| serving::foretold(csv, strategy, &hash)) {
         let key = Key::new(DEPLOYMENT, premise.namespace, &entry.name);
-        let desired = deployment::desired(csv, &entry);
         let Some(object) = known.object(&key) else {
-            writes.push((change(Verb::Create, key, name), desired));
+            writes.push((change(Verb::Create, key, name), deployment::desired(csv, &entry, &config)));
             continue;
         };
         let writers = Arc::new(writers::entries(&object).to_vec());
         let live = Live { object: Arc::clone(&object), writers, ..Live::default() };
+        let desired = deployment::desired(csv, &entry, &config.clone().remembered(csv, Some(&live)));
         match deployment::change(&desired, &live) {
             Ok(None) => forecast.unchanged += 1,
             Ok(Some((after, paths))) => {

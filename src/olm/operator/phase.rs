@@ -2,6 +2,7 @@
 
 mod failed;
 
+use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
 use super::serving::{self, Serving, certificate, conversion};
 use super::{Facts, Group, State, chain, component, requirements};
@@ -141,8 +142,10 @@ fn phase(csv: &ClusterServiceVersion) -> Phase {
 /// How its Deployments are, the worst that is to be said of them, and what has to be written.
 fn look(facts: &Facts<'_>, serving: &Serving<'_>) -> (Health, Vec<Write>) {
     let (mut worst, mut writes) = (Health::Ready, Vec::new());
+    let name = facts.csv.metadata.name.as_deref().unwrap_or_default();
+    let config = Config::of(name, facts.subscribers, facts.proxy);
     for entry in &serving.entries {
-        let (health, write) = deployment::look(facts.csv, entry, facts.deployments.get(&entry.name));
+        let (health, write) = deployment::look(facts.csv, entry, facts.deployments.get(&entry.name), &config);
         writes.extend(write);
         if rank(&health) > rank(&worst) {
             worst = health;

@@ -15,7 +15,8 @@ mod whole;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
-use crate::olm::operator::{Decision, Facts, component, condition, decide, group};
+use crate::olm::operator::{Decision, Facts, compatibility, component, condition, decide, group};
+use crate::olm::source::operators::Fit;
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
@@ -27,10 +28,12 @@ use live::Live;
 use memory::Memory;
 use perform::{Key, Perform};
 use served::Served;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use views::CsvView;
 
 pub(crate) struct OperatorController {
     objects: Objects,
@@ -44,6 +47,10 @@ pub(crate) struct OperatorController {
     memory: Arc<Memory>,
     events: Events,
     figures: Arc<OperatorFigures>,
+    /// Of the cluster.
+    release: String,
+    /// The ClusterServiceVersions that were looked at last.
+    seen: Option<BTreeMap<String, Arc<CsvView>>>,
 }
 
 impl OperatorController {
@@ -53,7 +60,7 @@ impl OperatorController {
         objects: Objects,
         leading: watch::Receiver<bool>,
         events: Events,
-        figures: Arc<OperatorFigures>,
+        (figures, release): (Arc<OperatorFigures>, &str),
         stop: &CancellationToken,
     ) -> OperatorController {
         let changed = Arc::new(Notify::new());
@@ -71,6 +78,8 @@ impl OperatorController {
             leading,
             events,
             figures,
+            release: release.to_owned(),
+            seen: None,
         }
     }
 
@@ -78,6 +87,7 @@ impl OperatorController {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let leading = *self.leading.borrow_and_update();
+            self.look_at_versions();
             let deadline = if leading { self.turn(Timestamp::now()) } else { None };
             tokio::select! {
                 () = due(&self.changed, deadline, &stop) => {}
@@ -85,6 +95,21 @@ impl OperatorController {
             }
         }
         self.writer.end().await;
+    }
+
+    /// Tells whether all fit the next minor version of the cluster: whoever reports that need not be who keeps operators.
+    fn look_at_versions(&mut self) {
+        let Some(all) = self.live.csvs.all() else { return };
+        if self.seen.as_ref().is_some_and(|seen| roles::is_same(seen, &all)) {
+            return;
+        }
+        let installed = all.values().map(|view| compatibility::Installed::of(&view.0));
+        let fit = match compatibility::hindrance(Ok(&self.release), installed) {
+            None => Fit::All,
+            Some(hindrance) => Fit::Hindered(hindrance.reason, hindrance.message),
+        };
+        self.figures.on_fit(fit);
+        self.seen = Some(all);
     }
 
     /// Does what is due, and returns when something is although nothing has changed.
@@ -131,6 +156,8 @@ impl OperatorController {
                 groups: &namespace.groups,
                 world: &world,
                 deployments: &namespace.deployments,
+                subscribers: namespace.subscribers,
+                proxy: known.proxy(),
                 conditions: &namespace.conditions,
                 failing: &failing,
                 components: known.components(),
@@ -173,7 +200,7 @@ impl OperatorController {
     }
 
     /// Why the server does not take Deployments, by name.
-    fn failing(&self, namespace: &Namespace<'_>) -> std::collections::BTreeMap<String, String> {
+    fn failing(&self, namespace: &Namespace<'_>) -> BTreeMap<String, String> {
         let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
         let failures = self.writer.rejections().into_iter();
         failures.filter_map(|(key, error)| Some((key.strip_prefix(&prefix)?.to_owned(), error))).collect()

@@ -1,6 +1,7 @@
 //! Operators that run and follow each other: from ClusterServiceVersions to Deployments, whose pods kwok plays. The process has the
 //! rights that the release gives it, and no others.
 
+mod config;
 mod disturbed;
 mod drift;
 mod groups;

@@ -8,11 +8,12 @@ use super::served::{self, Natives};
 use super::views::{ConditionView, Csv, CsvView, GroupView};
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::operator::deployment::Live as LiveDeployment;
+use crate::olm::operator::deployment::config::{Proxy, Subscriber};
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
 use crate::olm::operator::{Group, component};
-use crate::olm::work::follow::by_id;
+use crate::olm::work::follow::{by_id, by_namespace};
 use crate::olm::work::version::ServerVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(super) struct Known {
     conditions: BTreeMap<Id, Arc<ConditionView>>,
     namespaces: Namespaces,
     deployments: BTreeMap<Id, LiveDeployment>,
+    subscribers: BTreeMap<String, Vec<Subscriber>>,
+    proxy: Proxy,
     definitions: BTreeMap<String, Definition>,
     services: BTreeMap<String, ApiService>,
     accounts: BTreeMap<Id, Account>,
@@ -40,6 +43,7 @@ pub(super) struct Namespace<'a> {
     pub groups: Vec<Group<'a>>,
     pub conditions: BTreeMap<&'a str, &'a OperatorCondition>,
     pub deployments: BTreeMap<String, LiveDeployment>,
+    pub subscribers: &'a [Subscriber],
 }
 
 impl Known {
@@ -76,6 +80,9 @@ impl Known {
             conditions,
             namespaces,
             deployments: deployments.collect(),
+            subscribers: by_namespace(&live.subscribers, |it| it.subscriber.clone())?,
+            // Until it is known whether there is one, no pod begins that would have to be replaced.
+            proxy: proxy(live)?,
             definitions: live.definitions.all()?.into_iter().map(|(name, it)| (name, it.definition.clone())).collect(),
             services: api_services.into_iter().map(|(name, it)| (name, it.service.clone())).collect(),
             accounts: by_id(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
@@ -102,6 +109,7 @@ impl Known {
             groups: within(&self.groups, name).map(group).collect(),
             conditions: within(&self.conditions, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
             deployments: within(&self.deployments, name).map(|((_, id), it)| (id.clone(), it.clone())).collect(),
+            subscribers: self.subscribers.get(name).map(Vec::as_slice).unwrap_or_default(),
         }
     }
 
@@ -145,9 +153,21 @@ impl Known {
         hasher.finish()
     }
 
+    pub(super) fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
     pub(super) fn components(&self) -> &component::Known {
         &self.components
     }
+}
+
+/// `None` before it is known.
+fn proxy(live: &Live) -> Option<Proxy> {
+    if live.proxies.is_absent() {
+        return Some(Proxy::default());
+    }
+    Some(live.proxies.all()?.get("cluster").map(|it| it.proxy.clone()).unwrap_or_default())
 }
 
 fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {
