@@ -87,6 +87,13 @@ pub(crate) fn next(stored: &Stored, told: &Told, now: Timestamp) -> Action {
     }
 }
 
+/// The first certificate of a bundle, PEM.
+pub(crate) fn first(bundle: &str) -> Option<&str> {
+    const END: &str = "-----END CERTIFICATE-----\n";
+    let end = bundle.find(END)? + END.len();
+    bundle.get(..end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ mod mode;
 mod phase;
 pub(crate) mod requirements;
 pub(crate) mod rights;
+pub(crate) mod serving;
 mod state;
 
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, reason};
@@ -22,9 +23,11 @@ use crate::olm::api::operator_group::OperatorGroup;
 use deployment::Live;
 use deployment::config::{Proxy, Subscriber};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use phase::Turn;
 use requirements::World;
 use serde_json::{Value, json};
+use serving::{certificate, conversion};
 pub(crate) use state::State;
 use std::collections::BTreeMap;
 
@@ -56,6 +59,17 @@ pub(crate) struct Facts<'a> {
     pub failing: &'a BTreeMap<String, String>,
     /// Those of the whole cluster.
     pub components: &'a component::Known,
+    /// Why objects cannot be written, by kind and name.
+    pub refused: &'a BTreeMap<String, String>,
+    /// Secrets of its namespace by name, with which Deployments serve.
+    pub certificates: &'a BTreeMap<String, certificate::Known>,
+}
+
+impl Facts<'_> {
+    /// Why the first of these objects cannot be written that cannot.
+    fn refused_of(&self, mut names: impl Iterator<Item = String>) -> Option<String> {
+        names.find_map(|name| self.refused.get(&name)).cloned()
+    }
 }
 
 /// What is done.
@@ -68,6 +82,8 @@ pub(crate) struct Decision {
     pub deployments: Vec<deployment::Write>,
     /// Objects beside Deployments.
     pub components: Vec<component::Write>,
+    pub certificates: Vec<certificate::Step>,
+    pub conversions: Vec<conversion::Write>,
     /// The object itself is deleted.
     pub delete: bool,
     /// Another one takes its place from now on.
@@ -93,15 +109,31 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
         Err(state) => Turn::to(state),
         Ok(group) => phase::turn(facts, group, &before, now),
     };
-    let Turn { state, requirements, writes, delete, is_replaced, next } = turn;
+    let Turn {
+        state,
+        requirements,
+        writes,
+        components,
+        certificates,
+        conversions,
+        rotation,
+        delete,
+        is_replaced,
+        next,
+    } = turn;
     let state = state.filter(|state| !state.is(&before));
     let mut after = state.as_ref().map_or_else(|| before.clone(), |state| state.told(&before, now));
     if let Some(lines) = requirements {
         after.requirement_status = lines;
     }
+    if let Some(at) = rotation.filter(|at| after.certs_rotate_at.as_ref().map(|known| known.0) != Some(*at)) {
+        after.certs_rotate_at = Some(Time(at));
+        after.certs_last_updated = Some(Time(now));
+    }
     let status = (after != before).then(|| (state, Box::new(after)));
     // What it is has to be written before it is acted upon, so that a process that ends in between goes on at the same place.
-    Decision { status, deployments: writes, delete, is_replaced, next, ..Decision::default() }
+    let patch = None;
+    Decision { patch, status, deployments: writes, components, certificates, conversions, delete, is_replaced, next }
 }
 
 /// The object as if it had been marked as one that is looked after.
@@ -119,8 +151,8 @@ pub(crate) fn identified(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> C
 
 /// Why it will not be installed, whatever there is that it requires.
 pub(crate) fn obstacle(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> Option<String> {
-    let state = identity::check(csv, groups).err().or_else(|| phase::unsupported(csv));
-    state.map(|state| state.message)
+    let of_group = identity::check(csv, groups).err().map(|state| state.message);
+    of_group.or_else(|| serving::obstacle(csv))
 }
 
 /// Why the operator with this condition must not be replaced now.
@@ -135,11 +167,10 @@ fn end(facts: &Facts<'_>) -> Decision {
     if !finalizers.iter().any(|it| it == CLEANUP_FINALIZER) {
         return Decision::default();
     }
-    let without_namespace = |(id, _): &(&component::Id, _)| !id.kind.is_namespaced();
-    let left: Vec<_> = facts.components.of_owner(&component::Owner::csv(facts.csv)).filter(without_namespace).collect();
-    if !left.is_empty() {
+    let (left, conversions) = serving::ends(facts);
+    if !left.is_empty() || !conversions.is_empty() {
         let components = left.into_iter().filter_map(|(id, live)| component::delete(id, live)).collect();
-        return Decision { components, ..Decision::default() };
+        return Decision { components, conversions, ..Decision::default() };
     }
     let others: Vec<&String> = finalizers.iter().filter(|it| *it != CLEANUP_FINALIZER).collect();
     let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "finalizers": others}});

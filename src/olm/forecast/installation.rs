@@ -7,12 +7,13 @@ use crate::diff::field::fields;
 use crate::object::writers;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+use crate::olm::api::keys::annotation::CA_HASH;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::bundle::CSV;
 use crate::olm::operator::deployment::config::{Config, Proxy};
 use crate::olm::operator::deployment::{self, Live};
-use crate::olm::operator::{self, Group, condition, group};
+use crate::olm::operator::{self, Group, condition, group, serving};
 use crate::olm::plan::step::Item;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -112,15 +113,20 @@ fn deployments(
     let mut writes = Vec::new();
     let proxy = known.object(&proxy()).map(|it| Proxy::of(&it)).unwrap_or_default();
     let config = Config::of(name, premise.subscribers, &proxy);
-    for entry in csv.spec.install.spec.iter().flat_map(|strategy| &strategy.deployments) {
+    // With which authority pods will serve is not known before.
+    let hash = |name: &str| {
+        let live = known.object(&Key::new(DEPLOYMENT, premise.namespace, name))?;
+        Some(live.pointer("/spec/template/metadata/annotations")?.get(CA_HASH)?.as_str()?.to_owned())
+    };
+    for entry in csv.spec.install.spec.iter().flat_map(|strategy| serving::foretold(csv, strategy, &hash)) {
         let key = Key::new(DEPLOYMENT, premise.namespace, &entry.name);
         let Some(object) = known.object(&key) else {
-            writes.push((change(Verb::Create, key, name), deployment::desired(csv, entry, &config)));
+            writes.push((change(Verb::Create, key, name), deployment::desired(csv, &entry, &config)));
             continue;
         };
         let writers = Arc::new(writers::entries(&object).to_vec());
         let live = Live { object: Arc::clone(&object), writers, ..Live::default() };
-        let desired = deployment::desired(csv, entry, &config.clone().remembered(csv, Some(&live)));
+        let desired = deployment::desired(csv, &entry, &config.clone().remembered(csv, Some(&live)));
         match deployment::change(&desired, &live) {
             Ok(None) => forecast.unchanged += 1,
             Ok(Some((after, paths))) => {

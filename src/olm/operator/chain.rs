@@ -1,7 +1,7 @@
 //! Which ClusterServiceVersions of a namespace replace each other, and whether one may be replaced now.
 
 use crate::object::condition::ConditionStatus;
-use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
 use crate::olm::api::operator_condition::{OperatorCondition, UPGRADEABLE};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +47,12 @@ pub(super) fn before<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -
     }
     all.remove(name(csv));
     all
+}
+
+/// Whether it makes room for another one, or goes.
+pub(super) fn is_going(csv: &ClusterServiceVersion) -> bool {
+    let phase = csv.status.as_ref().map(|status| &status.phase);
+    csv.metadata.deletion_timestamp.is_some() || matches!(phase, Some(Phase::Replacing | Phase::Deleting))
 }
 
 /// The one that owns a definition that this one owns too, and is neither replaced by it nor replaces it.

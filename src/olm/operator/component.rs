@@ -111,7 +111,7 @@ impl Owner {
         Owner { kind, namespace, name }
     }
 
-    fn of(object: &Value) -> Option<Owner> {
+    pub(crate) fn of(object: &Value) -> Option<Owner> {
         let labels = object.pointer("/metadata/labels")?;
         let label = |key: &str| Some(labels.get(key)?.as_str()?.to_owned());
         let (kind, namespace) = (label(label::OWNER_KIND)?, label(label::OWNER_NAMESPACE)?);

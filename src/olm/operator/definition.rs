@@ -6,6 +6,7 @@ use crate::olm::api::keys::annotation::INSTALLED_ALONGSIDE;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
+use serde_json::Value;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Definition {
@@ -20,6 +21,9 @@ pub(crate) struct Definition {
 #[serde(default)]
 struct Spec {
     versions: Vec<Version>,
+    conversion: Value,
+    #[serde(rename = "preserveUnknownFields")]
+    keeps_unknown_fields: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -92,6 +96,9 @@ impl Definition {
         };
         requirements::Definition {
             uid: self.metadata.uid.clone().unwrap_or_default(),
+            version: self.metadata.resource_version.clone().unwrap_or_default(),
+            conversion: self.spec.conversion.clone(),
+            keeps_unknown_fields: self.spec.keeps_unknown_fields,
             is_available: self.is_available(),
             alongside: alongside.filter_map(id).collect(),
             served: self.served().map(ToOwned::to_owned).collect(),
@@ -107,7 +114,7 @@ impl Definition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn definition_that_is_new_is_not_available_and_can_be_read() {

@@ -300,7 +300,7 @@ fn health(name: &str, desired: &Value, live: &Value) -> Health {
 /// The Deployments that belong to it and that it does not want any more.
 pub(crate) fn leftovers<'a>(
     csv: &ClusterServiceVersion,
-    wanted: &[StrategyDeployment],
+    wanted: impl Iterator<Item = &'a StrategyDeployment>,
     all: impl Iterator<Item = (&'a String, &'a Live)>,
 ) -> Vec<Write> {
     let uid = csv.metadata.uid.as_deref();
@@ -311,7 +311,8 @@ pub(crate) fn leftovers<'a>(
         owners.clone().any(|it| uid.is_some() && it.get("uid").and_then(Value::as_str) == uid)
             && owner_labels(csv).into_iter().all(is_labelled)
     };
-    let surplus = all.filter(|(name, live)| wanted.iter().all(|entry| entry.name != **name) && owns(live));
+    let wanted: BTreeSet<&String> = wanted.map(|entry| &entry.name).collect();
+    let surplus = all.filter(|(name, live)| !wanted.contains(name) && owns(live));
     let delete = |(name, live): (&String, &Live)| {
         let uid = live.object.pointer("/metadata/uid")?.as_str()?.to_owned();
         let is_going = live.object.pointer("/metadata/deletionTimestamp").is_some();

@@ -1,8 +1,11 @@
 //! The phases of a ClusterServiceVersion: for each what is looked at, in order, and which phase follows.
 
+mod failed;
+
 use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
-use super::{Facts, Group, State, chain, requirements};
+use super::serving::{self, Serving, certificate, conversion};
+use super::{Facts, Group, State, chain, component, requirements};
 use crate::olm::api::cluster_service_version::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Phase, RequirementStatus, STRATEGY_DEPLOYMENT, StrategyDetails,
     reason,
@@ -12,20 +15,6 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Installing that takes longer has failed.
 const INSTALL: SignedDuration = SignedDuration::from_mins(5);
-/// Reasons of failures that end with what the OperatorGroup says; and what is said then.
-const OF_GROUPS: [(&str, &str); 7] = [
-    (reason::NO_TARGET_NAMESPACES, SUPPORTED),
-    (reason::NO_OPERATOR_GROUP, SUPPORTED),
-    (reason::TOO_MANY_OPERATOR_GROUPS, SUPPORTED),
-    (reason::UNSUPPORTED_OPERATOR_GROUP, SUPPORTED),
-    (reason::INVALID_INSTALL_MODES, SUPPORTED),
-    (reason::INTER_OPERATOR_GROUP_OWNER_CONFLICT, "OperatorGroup no longer intersecting with conflicting owner"),
-    (
-        reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP,
-        "static OperatorGroup and intersecting groups now support providedAPIs",
-    ),
-];
-const SUPPORTED: &str = "InstallModes now support target namespaces";
 
 /// What one look comes to.
 #[derive(Debug, Default)]
@@ -33,6 +22,11 @@ pub(super) struct Turn {
     pub state: Option<State>,
     pub requirements: Option<Vec<RequirementStatus>>,
     pub writes: Vec<Write>,
+    pub components: Vec<component::Write>,
+    pub certificates: Vec<certificate::Step>,
+    pub conversions: Vec<conversion::Write>,
+    /// When certificates are made anew.
+    pub rotation: Option<Timestamp>,
     pub delete: bool,
     pub is_replaced: bool,
     pub next: Option<Timestamp>,
@@ -53,10 +47,10 @@ pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterService
     match &status.phase {
         Phase::None => Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked")),
         Phase::Pending => pending(facts),
-        Phase::InstallReady => with_strategy(facts, |strategy| install(facts, strategy)),
-        Phase::Installing => with_strategy(facts, |strategy| installing(facts, strategy, status, now)),
-        Phase::Succeeded => succeeded(facts),
-        Phase::Failed => failed(facts, group, status),
+        Phase::InstallReady => with_serving(facts, group, now, |serving| install(facts, serving, now)),
+        Phase::Installing => with_serving(facts, group, now, |serving| installing(facts, serving, status, now)),
+        Phase::Succeeded => succeeded(facts, group, now),
+        Phase::Failed => failed::turn(facts, group, status, now),
         Phase::Replacing => replacing(facts, group),
         Phase::Deleting => Turn { delete: true, ..Turn::default() },
         // Nobody writes these.
@@ -79,40 +73,41 @@ fn strategy(csv: &ClusterServiceVersion) -> Result<&StrategyDetails, State> {
     install.spec.as_ref().ok_or_else(|| invalid("spec.install.spec is missing"))
 }
 
-fn with_strategy(facts: &Facts<'_>, turn: impl FnOnce(&StrategyDetails) -> Turn) -> Turn {
+fn with_strategy<'a>(facts: &Facts<'a>, turn: impl FnOnce(&'a StrategyDetails) -> Turn) -> Turn {
     strategy(facts.csv).map_or_else(Turn::to, turn)
 }
 
-/// What it has that this version does not install.
-pub(super) fn unsupported(csv: &ClusterServiceVersion) -> Option<State> {
-    let spec = &csv.spec;
-    if let Some(webhook) = spec.webhook_definitions.first() {
-        let message = format!(
-            "spec.webhookdefinitions ({}): this version does not install webhooks of operators; install a version of the operator \
-             without",
-            webhook.generate_name
-        );
-        return Some(State::failed(reason::INVALID_WEBHOOK_DESCRIPTION, message));
-    }
-    let api = spec.api_service_definitions.owned.first()?;
-    let message = format!(
-        "spec.apiservicedefinitions.owned ({}.{}): this version does not install APIServices of operators; install a version of \
-         the operator without",
-        api.version, api.group
-    );
-    Some(State::failed(reason::API_SERVICE_INSTALL_FAILED, message))
+/// The same with what its Deployments serve.
+fn with_serving<'a>(
+    facts: &Facts<'a>,
+    group: &Group<'_>,
+    now: Timestamp,
+    turn: impl FnOnce(Serving<'a>) -> Turn,
+) -> Turn {
+    with_strategy(facts, |strategy| match serving::look(facts, group, strategy, now) {
+        // It is asked for.
+        Ok(serving) if serving.is_unknown() => Turn::default(),
+        Ok(serving) => turn(serving),
+        Err(error) => Turn::to(component_failed(&error)),
+    })
 }
 
 /// What keeps it from being installed although everything is there that it requires.
-fn obstacle(facts: &Facts<'_>) -> Option<State> {
-    if let Some(state) = unsupported(facts.csv) {
-        return Some(state);
+fn obstacle(facts: &Facts<'_>, strategy: &StrategyDetails) -> Option<State> {
+    if let Some(refusal) = serving::refusal(facts.csv, strategy, facts.world.definitions) {
+        return Some(State::failed(reason::INVALID_WEBHOOK_DESCRIPTION, refusal));
     }
     let (rival, definition) = chain::rival(facts.csv, facts.siblings)?;
     let message = format!(
         "conflicting CRD owner in namespace: {definition} is owned by ClusterServiceVersion {rival} too; delete one of the two"
     );
     Some(State::failed(reason::OWNER_CONFLICT, message))
+}
+
+/// The same for one that is not installed, whose APIs may belong to others.
+fn conflict(facts: &Facts<'_>, strategy: &StrategyDetails) -> Option<State> {
+    let foreign = || serving::foreign_api(facts).map(|message| State::failed(reason::OWNER_CONFLICT, message));
+    obstacle(facts, strategy).or_else(foreign)
 }
 
 fn pending(facts: &Facts<'_>) -> Turn {
@@ -129,7 +124,7 @@ fn pending(facts: &Facts<'_>) -> Turn {
             let message = "one or more requirements couldn't be found";
             return Turn::to(State::pending(reason::REQUIREMENTS_NOT_MET, message)).with(verdict.lines);
         }
-        if let Some(state) = obstacle(facts) {
+        if let Some(state) = conflict(facts, strategy) {
             return Turn::to(state).with(verdict.lines);
         }
         if predecessor.is_some_and(|before| phase(before) != Phase::Replacing) {
@@ -145,19 +140,19 @@ fn phase(csv: &ClusterServiceVersion) -> Phase {
 }
 
 /// How its Deployments are, the worst that is to be said of them, and what has to be written.
-fn look(facts: &Facts<'_>, strategy: &StrategyDetails) -> (Health, Vec<Write>) {
+fn look(facts: &Facts<'_>, serving: &Serving<'_>) -> (Health, Vec<Write>) {
     let (mut worst, mut writes) = (Health::Ready, Vec::new());
     let name = facts.csv.metadata.name.as_deref().unwrap_or_default();
     let config = Config::of(name, facts.subscribers, facts.proxy);
-    for entry in &strategy.deployments {
+    for entry in &serving.entries {
         let (health, write) = deployment::look(facts.csv, entry, facts.deployments.get(&entry.name), &config);
         writes.extend(write);
         if rank(&health) > rank(&worst) {
             worst = health;
         }
     }
-    let all = facts.deployments.iter();
-    writes.extend(deployment::leftovers(facts.csv, &strategy.deployments, all));
+    let wanted = facts.csv.spec.install.spec.iter().flat_map(|strategy| &strategy.deployments);
+    writes.extend(deployment::leftovers(facts.csv, wanted, facts.deployments.iter()));
     (worst, writes)
 }
 
@@ -182,9 +177,13 @@ fn component_failed(error: &str) -> State {
     State::failed(reason::COMPONENT_FAILED, format!("install strategy failed: {error}"))
 }
 
-/// The Deployments are written; once they are, it is waited for them.
-fn install(facts: &Facts<'_>, strategy: &StrategyDetails) -> Turn {
-    let (worst, writes) = look(facts, strategy);
+/// What its Deployments need is written, and then they are; once they are, it is waited for them.
+fn install(facts: &Facts<'_>, serving: Serving<'_>, now: Timestamp) -> Turn {
+    let before = serving.before(facts.csv, now);
+    if !before.is_done() {
+        return bring(facts, before);
+    }
+    let (worst, writes) = look(facts, &serving);
     if let Health::Refused(error) = worst {
         return Turn::to(component_failed(&error));
     }
@@ -195,7 +194,24 @@ fn install(facts: &Facts<'_>, strategy: &StrategyDetails) -> Turn {
         return Turn { writes, ..Turn::default() };
     }
     let message = "waiting for install components to report healthy";
-    Turn::to(State::new(Phase::Installing, reason::INSTALL_SUCCESSFUL, message))
+    let state = State::new(Phase::Installing, reason::INSTALL_SUCCESSFUL, message);
+    Turn { rotation: serving.rotation(), ..Turn::to(state) }
+}
+
+/// What comes before the Deployments. A failure is told, and tried again.
+fn bring(facts: &Facts<'_>, before: serving::Before) -> Turn {
+    let serving::Before { steps, components, conversions, next, .. } = before;
+    let namespace = facts.csv.metadata.namespace.as_deref().unwrap_or_default();
+    let secrets = steps.iter().map(|step| format!("Secret {namespace}/{}", step.secret()));
+    let error = facts.refused_of(secrets).or_else(|| refused(facts, &components, &conversions));
+    let error = error.map(|error| component_failed(&error));
+    Turn { certificates: steps, components, conversions, next, state: error, ..Turn::default() }
+}
+
+/// Why the API server does not take an object beside Deployments.
+fn refused(facts: &Facts<'_>, components: &[component::Write], conversions: &[conversion::Write]) -> Option<String> {
+    let definitions = conversions.iter().map(|it| format!("CustomResourceDefinition {}", it.name));
+    facts.refused_of(components.iter().map(|write| write.id().to_string()).chain(definitions))
 }
 
 fn installed() -> State {
@@ -211,32 +227,56 @@ fn check_failed(message: &str) -> State {
     State::failed(reason::INSTALL_CHECK_FAILED, message)
 }
 
-fn installing(
-    facts: &Facts<'_>,
-    strategy: &StrategyDetails,
-    status: &ClusterServiceVersionStatus,
-    now: Timestamp,
-) -> Turn {
+fn installing(facts: &Facts<'_>, serving: Serving<'_>, status: &ClusterServiceVersionStatus, now: Timestamp) -> Turn {
     let since = status.last_transition_time.as_ref().map(|time| time.0);
     let until = since.unwrap_or(now).checked_add(INSTALL).unwrap_or(Timestamp::MAX);
-    let (worst, writes) = look(facts, strategy);
-    let what = match worst {
+    // Made anew before the Deployments are looked at, which need it.
+    if let Some(fault) = serving.spoilt().or_else(|| serving.unsupported()) {
+        return Turn::to(reinstall(&fault.what, reason::WAITING));
+    }
+    let (worst, writes) = look(facts, &serving);
+    let (what, missing) = match worst {
         // What it does not want any more is deleted there.
         Health::Ready if !writes.is_empty() => {
             return Turn::to(reinstall("a deployment is left over", reason::WAITING));
         }
-        Health::Ready => return Turn::to(installed()),
+        Health::Ready => match (serving.unregistered(), serving::unavailable(facts, now)) {
+            (None, None) => return Turn { rotation: serving.rotation(), ..Turn::to(installed()) },
+            (Some(fault), unavailable) => (fault.what, unavailable.map(|it| it.what)),
+            (None, Some(unavailable)) => (unavailable.what.clone(), Some(unavailable.what)),
+        },
         Health::Drifted(what) => return Turn::to(reinstall(&what, reason::WAITING)),
         Health::Failed(what) | Health::Refused(what) => {
             return Turn::to(check_failed(&format!("install failed: {what}")));
         }
-        Health::Waiting(what) | Health::Missing(what) => what,
+        Health::Waiting(what) | Health::Missing(what) => return wait(&what, None, (now, until)),
     };
+    let waits = wait(&what, missing, (now, until));
+    let error = refused(facts, &serving.registrations, &serving.conversions);
+    let state = error.map(|error| component_failed(&error)).or(waits.state);
+    Turn {
+        components: serving.registrations,
+        conversions: serving.conversions,
+        state,
+        next: waits.next,
+        ..Turn::default()
+    }
+}
+
+/// Until its time is over. `missing`: an API that has not come.
+fn wait(what: &str, missing: Option<String>, (now, until): (Timestamp, Timestamp)) -> Turn {
     if now >= until {
-        return Turn::to(check_failed("install timeout"));
+        return Turn::to(match missing {
+            Some(missing) => api_failed(&missing),
+            None => check_failed("install timeout"),
+        });
     }
     let state = State::new(Phase::Installing, reason::WAITING, format!("installing: {what}"));
     Turn { next: Some(until), ..Turn::to(state) }
+}
+
+fn api_failed(message: &str) -> State {
+    State::failed(reason::API_SERVICE_INSTALL_FAILED, message)
 }
 
 fn replaced_by(facts: &Facts<'_>, successor: &ClusterServiceVersion, message: &str) -> Turn {
@@ -251,68 +291,69 @@ fn replaced_by(facts: &Facts<'_>, successor: &ClusterServiceVersion, message: &s
     Turn { is_replaced: true, ..Turn::to(state) }
 }
 
-fn succeeded(facts: &Facts<'_>) -> Turn {
+fn succeeded(facts: &Facts<'_>, group: &Group<'_>, now: Timestamp) -> Turn {
     if let Some(successor) = chain::successor(facts.csv, facts.siblings) {
         return replaced_by(facts, successor, "being replaced by csv: ");
     }
     with_strategy(facts, |strategy| {
         let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
-        if !verdict.met {
-            let state = State::failed(reason::REQUIREMENTS_NOT_MET, "requirements no longer met");
-            return Turn::to(state).with(verdict.lines);
-        }
         // After an edit.
-        if let Some(state) = obstacle(facts) {
+        if let Some(state) = obstacle(facts, strategy).filter(|_| verdict.met) {
             return Turn::to(state);
         }
-        let (worst, writes) = look(facts, strategy);
-        match worst {
-            Health::Ready if writes.is_empty() => Turn::default(),
-            Health::Ready => Turn::to(reinstall("a deployment is left over", reason::COMPONENT_UNHEALTHY)),
-            Health::Drifted(what) => Turn::to(reinstall(&what, reason::WAITING)),
-            Health::Failed(what) | Health::Refused(what) => Turn::to(check_failed(&format!("install failed: {what}"))),
-            Health::Waiting(what) | Health::Missing(what) => {
-                Turn::to(State::failed(reason::COMPONENT_UNHEALTHY, format!("installing: {what}")))
+        with_serving(facts, group, now, |serving| {
+            if let Some(state) = rotated(&serving) {
+                return Turn::to(state);
             }
-        }
+            if !verdict.met {
+                let state = State::failed(reason::REQUIREMENTS_NOT_MET, "requirements no longer met");
+                return Turn::to(state).with(verdict.lines);
+            }
+            running(facts, serving, now)
+        })
     })
 }
 
-fn failed(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionStatus) -> Turn {
-    let goes_on = group.object.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward;
-    if let Some(successor) = chain::successor(facts.csv, facts.siblings).filter(|_| goes_on) {
-        return replaced_by(facts, successor, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: ");
+/// What is wrong with certificates and other objects of what is installed.
+fn rotated(serving: &Serving<'_>) -> Option<State> {
+    let fault = serving.unsupported().or_else(|| serving.unregistered().filter(|_| !serving.forgets()));
+    match (serving.spoilt(), fault, serving.due()) {
+        (Some(fault), _, _) | (None, Some(fault), _) if fault.of_api => {
+            Some(State::failed(reason::API_SERVICE_RESOURCE_ISSUE, fault.what))
+        }
+        (Some(serving::Fault { what, .. }), _, _) | (_, _, Some(what)) => {
+            Some(State::pending(reason::NEEDS_CERT_ROTATION, what))
+        }
+        (None, Some(fault), None) => Some(reinstall(&fault.what, reason::WAITING)),
+        (None, None, None) => None,
     }
-    // The OperatorGroup has been looked at before.
-    if let Some((_, message)) = OF_GROUPS.iter().find(|(reason, _)| *reason == status.reason) {
-        return Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, *message));
-    }
-    with_strategy(facts, |strategy| {
-        let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
-        if !verdict.met {
-            let state = State::pending(reason::REQUIREMENTS_NOT_MET, "requirements not met");
-            return Turn::to(state).with(verdict.lines);
+}
+
+/// It is installed, and nothing is missing.
+fn running(facts: &Facts<'_>, serving: Serving<'_>, now: Timestamp) -> Turn {
+    let (worst, writes) = look(facts, &serving);
+    let unavailable = serving::unavailable(facts, now);
+    let passes = unavailable.as_ref().map(|it| it.until).filter(|until| now < *until);
+    match worst {
+        Health::Ready if !writes.is_empty() => {
+            Turn::to(reinstall("a deployment is left over", reason::COMPONENT_UNHEALTHY))
         }
-        if let Some(state) = obstacle(facts) {
-            return Turn::to(state);
+        Health::Drifted(what) => Turn::to(reinstall(&what, reason::WAITING)),
+        Health::Failed(what) | Health::Refused(what) => Turn::to(check_failed(&format!("install failed: {what}"))),
+        // Its pods are on their way to another node.
+        Health::Ready | Health::Waiting(_) if passes.is_some() => Turn { next: passes, ..Turn::default() },
+        Health::Waiting(what) | Health::Missing(what) => {
+            Turn::to(State::failed(reason::COMPONENT_UNHEALTHY, format!("installing: {what}")))
         }
-        let (worst, writes) = look(facts, strategy);
-        // A write that failed is tried again here, and not from the beginning: else the phase would change each time.
-        if status.reason == reason::COMPONENT_FAILED && !writes.is_empty() {
-            let error = failure(facts, &writes);
-            return Turn { writes, state: error.map(|error| component_failed(&error)), ..Turn::default() };
-        }
-        match worst {
-            Health::Ready if writes.is_empty() => Turn::to(installed()),
-            Health::Ready => Turn::to(reinstall("a deployment is left over", reason::NEEDS_REINSTALL)),
-            Health::Refused(error) => Turn::to(component_failed(&error)),
-            Health::Drifted(what) => Turn::to(reinstall(&what, reason::NEEDS_REINSTALL)),
-            Health::Failed(what) => Turn::to(check_failed(&format!("install failed: {what}"))),
-            Health::Waiting(what) | Health::Missing(what) => {
-                Turn::to(State::pending(reason::NEEDS_REINSTALL, format!("installing: {what}")))
+        Health::Ready => match unavailable {
+            Some(unavailable) => Turn::to(api_failed(&unavailable.what)),
+            None => {
+                let (rotation, certificates) = (serving.rotation(), serving.forgotten());
+                let (components, conversions) = (serving.registrations, serving.conversions);
+                Turn { components, conversions, certificates, rotation, next: rotation, ..Turn::default() }
             }
-        }
-    })
+        },
+    }
 }
 
 fn replacing(facts: &Facts<'_>, group: &Group<'_>) -> Turn {

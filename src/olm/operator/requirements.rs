@@ -1,6 +1,7 @@
 //! What a ClusterServiceVersion requires of the cluster, and whether it is there.
 
 use super::chain;
+use super::component::Owner;
 use super::rights::Rights;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::{
@@ -9,6 +10,8 @@ use crate::olm::api::cluster_service_version::{
 };
 use crate::olm::permissions::rule_text;
 use crate::version;
+use jiff::Timestamp;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What requirements depend on.
@@ -31,17 +34,28 @@ pub(crate) struct World<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Definition {
     pub uid: String,
+    /// The resourceVersion.
+    pub version: String,
     pub served: BTreeSet<String>,
     /// It is established, and its names are accepted.
     pub is_available: bool,
     /// Namespace and name of the ClusterServiceVersions that brought it.
     pub alongside: BTreeSet<(String, String)>,
+    /// How its objects become those of another version: `spec.conversion`.
+    pub conversion: Value,
+    /// The server keeps fields that no schema knows, and converts nothing.
+    pub keeps_unknown_fields: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiService {
     pub uid: String,
     pub is_available: bool,
+    /// Why it is not, and since when.
+    pub message: String,
+    pub since: Option<Timestamp>,
+    /// Whom its labels name.
+    pub owner: Option<Owner>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ mod drift;
 mod groups;
 mod phases;
 mod required;
+mod serving;
 mod writes;
 
 use super::deployment::Live;
@@ -47,6 +48,10 @@ struct Cluster {
     failing: BTreeMap<String, String>,
     kubernetes: Result<semver::Version, String>,
     components: Vec<Value>,
+    refused: BTreeMap<String, String>,
+    certificates: BTreeMap<String, super::serving::certificate::Known>,
+    /// Of the namespace `shop`.
+    labels: BTreeMap<String, String>,
 }
 
 fn rule(verbs: &[&str], resources: &[&str]) -> PolicyRule {
@@ -94,6 +99,9 @@ impl Cluster {
             failing: BTreeMap::new(),
             kubernetes: Ok(semver::Version::new(1, 33, 2)),
             components: Vec::new(),
+            refused: BTreeMap::new(),
+            certificates: BTreeMap::new(),
+            labels: BTreeMap::new(),
         }
     }
 
@@ -133,10 +141,14 @@ impl Cluster {
 
     /// At minute `now`.
     fn decide(&self, name: &str, now: i64) -> Decision {
+        self.decide_at(name, at(now))
+    }
+
+    fn decide_at(&self, name: &str, now: Timestamp) -> Decision {
         let csvs: Vec<ClusterServiceVersion> = self.csvs.iter().cloned().map(typed).collect();
         let siblings = csvs.iter().map(|it| (it.metadata.name.as_deref().unwrap(), it)).collect();
         let groups: Vec<OperatorGroup> = self.groups.iter().cloned().map(typed).collect();
-        let namespaces = BTreeMap::from([("shop".to_owned(), BTreeMap::new())]);
+        let namespaces = BTreeMap::from([("shop".to_owned(), self.labels.clone())]);
         let groups: Vec<Group<'_>> =
             groups.iter().map(|it| Group { object: it, targets: targets(&it.spec, &namespaces) }).collect();
         let conditions: Vec<OperatorCondition> = self.conditions.iter().cloned().map(typed).collect();
@@ -161,8 +173,10 @@ impl Cluster {
             proxy: &self.proxy,
             failing: &self.failing,
             components: &component::Known::new(self.components.iter().cloned().map(Arc::new)),
+            refused: &self.refused,
+            certificates: &self.certificates,
         };
-        decide(&facts, at(now))
+        decide(&facts, now)
     }
 
     fn rights(&self) -> Rights {

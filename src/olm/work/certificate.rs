@@ -1,7 +1,7 @@
 //! Keeps the certificate that packages are served with: every replica follows its Secret, the holder of the lease makes it and tells
 //! the API server of the authority.
 
-mod make;
+pub(super) mod make;
 
 use crate::cluster::{ApiError, Clients, Kind, Kinds, Objects, jittered, named, task};
 use crate::object::read::Read;

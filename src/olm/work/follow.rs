@@ -24,6 +24,12 @@ impl Follow<'_> {
         Followed::start_each(self.clients, selection, self.changed.clone(), self.stop)
     }
 
+    /// For a kind of which only metadata is read.
+    pub(super) fn start_metadata<V: View>(&self, kind: Kind, selector: Selector) -> Arc<Followed<V>> {
+        let selection = Selection::new(kind, "", selector).of_metadata();
+        Followed::start(self.clients, selection, self.changed.clone(), self.stop.clone())
+    }
+
     pub(super) fn start<V: View>(&self, kind: Kind, namespace: &str, selector: Selector) -> Arc<Followed<V>> {
         // None of the kinds of the platform need be there, and who waits for them need not ask all the time.
         let platform = kind.group.ends_with(".openshift.io");

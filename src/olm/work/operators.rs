@@ -1,6 +1,7 @@
 //! The controller of operators: looks at ClusterServiceVersions and all that they depend on, decides by [`crate::olm::operator`], and
 //! writes. Only the holder of the lease writes.
 
+mod certificates;
 mod figures;
 mod known;
 mod live;
@@ -19,6 +20,7 @@ use crate::olm::source::operators::Fit;
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
+use certificates::Certificates;
 pub(crate) use figures::OperatorFigures;
 use jiff::Timestamp;
 use known::{Known, Namespace};
@@ -40,6 +42,7 @@ pub(crate) struct OperatorController {
     live: Live,
     version: ServerVersion,
     served: Served,
+    certificates: Certificates,
     writer: Arc<Writer<Key>>,
     memory: Arc<Memory>,
     events: Events,
@@ -66,6 +69,7 @@ impl OperatorController {
         OperatorController {
             version: ServerVersion::new(clients, changed.clone(), stop.clone()),
             served: Served::new(clients, changed.clone(), stop.clone()),
+            certificates: Certificates::new(clients, changed.clone(), stop.clone()),
             writer: Writer::new(changed.clone()),
             memory: Arc::default(),
             live,
@@ -116,6 +120,7 @@ impl OperatorController {
         let known = Known::of(&self.live, &self.memory, &self.version)?;
         self.served.want(known.natives(), known.kinds_version());
         let served = self.served.known();
+        self.certificates.want(known.csvs(), &self.live);
         let next = known.namespaces().filter_map(|namespace| self.bring(&known, &namespace, &served, (now, at))).min();
         next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
     }
@@ -141,6 +146,8 @@ impl OperatorController {
             }
         }
         let (world, failing) = (known.world(served), self.failing(namespace));
+        let certificates = self.certificates.known(namespace.name, &self.live);
+        let refused = self.writer.rejections();
         let mut next: Option<Timestamp> = None;
         for csv in namespace.csvs.values() {
             let facts = Facts {
@@ -154,9 +161,14 @@ impl OperatorController {
                 conditions: &namespace.conditions,
                 failing: &failing,
                 components: known.components(),
+                refused: &refused,
+                certificates: &certificates,
             };
-            let decision = decide(&facts, now);
+            let mut decision = decide(&facts, now);
             next = next.into_iter().chain(decision.next).min();
+            for step in std::mem::take(&mut decision.certificates) {
+                self.certificates.step(namespace.name, step, &perform, now);
+            }
             do_decided(&perform, csv, decision);
             if csv.metadata.deletion_timestamp.is_none() {
                 bring_condition(namespace, csv, &perform);
@@ -197,6 +209,7 @@ impl OperatorController {
 
 fn do_decided(perform: &Perform<'_>, csv: &views::Csv, decision: Decision) {
     decision.components.into_iter().for_each(|write| perform.component(write));
+    decision.conversions.into_iter().for_each(|write| perform.conversion(write));
     decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write));
     if let Some(patch) = decision.patch {
         perform.patch(csv, patch);

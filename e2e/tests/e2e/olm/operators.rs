@@ -8,6 +8,7 @@ mod groups;
 mod installed;
 mod required;
 mod sample;
+mod serving;
 mod writers;
 
 use std::ops::RangeInclusive;

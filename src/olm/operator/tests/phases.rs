@@ -133,29 +133,6 @@ fn strategy_that_cannot_be_read_is_told() {
     }
 }
 
-#[test]
-fn what_is_not_installed_yet_is_refused_in_words_and_stays_so() {
-    for (field, value, expected) in [
-        ("webhookdefinitions", json!([{"generateName": "w.example.com"}]), "InvalidWebhookDescription"),
-        (
-            "apiservicedefinitions",
-            json!({"owned": [{"name": "p", "group": "g", "version": "v1", "kind": "K", "deploymentName": "server"}]}),
-            "APIServiceInstallFailed",
-        ),
-    ] {
-        let mut cluster = one("Pending", "RequirementsUnknown");
-        cluster.csv_mut("a")["spec"][field] = value;
-        let mut cluster = cluster.marked();
-        let step = cluster.step("a", 10);
-        assert!(step.starts_with(&format!("Failed/{expected}: spec.{field}")), "{step}");
-        assert!(step.contains("this version does not install"), "{step}");
-        let (state, message) = step.split_once(": ").unwrap();
-        let status = json!({"phase": "Failed", "reason": state.split_once('/').unwrap().1, "message": message});
-        merge(&mut cluster.csv_mut("a")["status"], &status);
-        assert_eq!(cluster.step("a", 10), "");
-    }
-}
-
 /// `a` is replaced by `b`, which is replaced by `c`.
 fn chain(phases: &[(&str, &str)]) -> Cluster {
     let names = ["a", "b", "c"];

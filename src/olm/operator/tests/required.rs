@@ -45,7 +45,7 @@ fn definitions_are_there_served_and_established() {
         assert_eq!(lines(&cluster), line("k.example.com", NotPresent, "CRD is not present"));
         let mut of = |served: &str, is_available| {
             let served = [served.to_owned()].into();
-            let definition = Definition { uid: "u".into(), served, is_available, alongside: BTreeSet::new() };
+            let definition = Definition { uid: "u".into(), served, is_available, ..Definition::default() };
             cluster.definitions.insert("k.example.com".into(), definition);
             lines(&cluster)
         };
@@ -83,8 +83,13 @@ fn definition_of_a_version_before_is_not_that_of_the_next_one() {
     let mut verdict = |alongside: &[(&str, &str)]| {
         let alongside =
             alongside.iter().map(|(namespace, name)| ((*namespace).to_owned(), (*name).to_owned())).collect();
-        let definition =
-            Definition { uid: "u".into(), served: ["v1".to_owned()].into(), is_available: true, alongside };
+        let definition = Definition {
+            uid: "u".into(),
+            served: ["v1".to_owned()].into(),
+            is_available: true,
+            alongside,
+            ..Definition::default()
+        };
         cluster.definitions.insert("k.example.com".into(), definition);
         let [(_, status, message)] = lines(&cluster).try_into().unwrap();
         (status, message)
@@ -115,7 +120,8 @@ fn required_service_is_available_and_serves_the_kind() {
     let of = |kind: &str, available: Option<bool>| {
         let required = json!({"required": [{"group": "apps", "version": "v1", "kind": kind, "name": "any"}]});
         let mut cluster = pending(&json!({"apiservicedefinitions": required}));
-        let service = available.map(|is_available| ApiService { uid: "u".into(), is_available });
+        let service =
+            available.map(|is_available| ApiService { uid: "u".into(), is_available, ..ApiService::default() });
         cluster.services.extend(service.map(|service| ("v1.apps".to_owned(), service)));
         cluster
     };

@@ -1,3 +1,4 @@
+use super::make::judge_serving;
 use super::*;
 use jiff::SignedDuration;
 use kube::client::Body;
@@ -86,6 +87,73 @@ fn secret_of_others_and_what_is_broken_is_not_used_and_says_why() {
     }
     let error = Made::signed(HOST, &with("ca.key", text(&other.authority_key)), now()).unwrap_err();
     assert!(error.to_string().contains("ca.key"), "{error}");
+}
+
+fn serving(hosts: &[&str]) -> (super::make::Serving, Vec<String>) {
+    let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    (super::make::Serving::new(&hosts, "Example", now()).unwrap(), hosts)
+}
+
+const HOSTS: [&str; 3] = ["server-service.shop", "server-service.shop.svc", "server-service.shop.svc.cluster.local"];
+
+#[test]
+fn certificate_of_a_deployment_is_for_all_its_hosts_and_of_an_authority_of_its_own() {
+    use x509_cert::der::{Decode, Encode};
+    let (made, hosts) = serving(&HOSTS);
+    let before = serving(&HOSTS).0.authority;
+    let secret = json!({"metadata": {"resourceVersion": "7"}, "data": made.data(&before)});
+    let Stored::Usable(usable) = judge_serving(&secret, &hosts) else { panic!("it can be used") };
+    let midnight = SignedDuration::from_hours(12);
+    assert_eq!((usable.certificate_until, usable.authority_until), (days(730) - midnight, days(730) - midnight));
+    assert_eq!((usable.authorities, usable.version.as_str()), (format!("{}{before}", made.authority), "7"));
+    let subject = |pem: &str| {
+        let der = <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::from_pem_slice(
+            pem.as_bytes(),
+        );
+        let found = x509_cert::Certificate::from_der(&der.unwrap()).unwrap().tbs_certificate;
+        (found.subject.to_string(), hex::encode(found.serial_number.as_bytes()), found.subject.to_der().unwrap().len())
+    };
+    let (name, serial, _) = subject(&made.authority);
+    assert!(name.contains(&format!("CN=olm-selfsigned-{serial}")) && name.contains("O=Example"), "{name} {serial}");
+    assert_ne!(serial, subject(&before).1, "each has a number of its own");
+    assert!(subject(&made.certificate).0.contains("CN=server-service.shop,"), "{}", subject(&made.certificate).0);
+}
+
+#[test]
+fn secret_of_a_deployment_that_is_spoilt_or_for_other_hosts_says_so() {
+    let ((made, hosts), (other, _)) = (serving(&HOSTS), serving(&HOSTS));
+    let with = |key: &str, value: &Value| {
+        let mut secret = json!({"metadata": {"resourceVersion": "7"}, "data": made.data("")});
+        secret["data"][key] = value.clone();
+        secret
+    };
+    let theirs = Value::Object(other.data(""));
+    for (secret, part) in [
+        (with("tls.crt", &json!("c3BvaWx0")), "tls.crt"),
+        (with("tls.crt", &theirs["tls.crt"]), "tls.crt"),
+        (with("tls.key", &theirs["tls.key"]), "tls.crt"),
+        (with("olmCAKey", &theirs["olmCAKey"]), "UnknownIssuer"),
+        (with("olmCAKey", &Value::Null), "olmCAKey of the Secret cannot be used: it is not there"),
+        (with("olmCAKey", &json!("")), "olmCAKey has no certificate"),
+    ] {
+        let Stored::Unusable { cause, version } = judge_serving(&secret, &hosts) else { panic!("{part}") };
+        assert!(cause.contains(part) && version == "7", "{part}: {cause}");
+    }
+    let (made, _) = serving(&HOSTS[..2]);
+    let Stored::Unusable { cause, .. } = judge_serving(&json!({"data": made.data("")}), &hosts) else {
+        panic!("a host is missing")
+    };
+    assert!(cause.contains("not valid for name"), "{cause}");
+    // As somebody else has written it.
+    let mut secret = with("x", &Value::Null);
+    secret["data"]["olmCAKey"] = json!(STANDARD.encode(serving_authority(&secret).trim_end()));
+    assert!(
+        matches!(judge_serving(&secret, &hosts), Stored::Usable(usable) if usable.authorities.ends_with("-----\n"))
+    );
+}
+
+fn serving_authority(secret: &Value) -> String {
+    String::from_utf8(STANDARD.decode(secret["data"]["olmCAKey"].as_str().unwrap()).unwrap()).unwrap()
 }
 
 /// Requests by method and path with their bodies; the Secret is answered to GET.

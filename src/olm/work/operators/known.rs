@@ -73,6 +73,7 @@ impl Known {
         };
         let api_services = live.api_services.all()?;
         let made = Made::of(live, &roles, &api_services)?;
+        live.secrets.all()?;
         Some(Known {
             csvs,
             groups,
@@ -121,6 +122,10 @@ impl Known {
             accounts: &self.accounts,
             rights: &self.rights,
         }
+    }
+
+    pub(super) fn csvs(&self) -> impl Iterator<Item = &Csv> {
+        self.csvs.values().map(|it| &*it.0)
     }
 
     pub(super) fn has_account(&self, namespace: &str, name: &str) -> bool {

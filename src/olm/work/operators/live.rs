@@ -2,7 +2,7 @@
 
 use super::views::{
     AccountView, BindingView, ComponentView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView,
-    NamespaceView, ProxyView, RoleView, ServiceView, SubscriberView,
+    NamespaceView, ProxyView, RoleView, SecretView, ServiceView, SubscriberView,
 };
 use crate::cluster::followed::Followed;
 use crate::cluster::watcher::Selector;
@@ -43,6 +43,7 @@ pub(super) struct Live {
     pub services: Arc<Followed<ComponentView<{ component::Kind::Service as usize }>>>,
     pub mutating: Arc<Followed<ComponentView<{ component::Kind::MutatingWebhookConfiguration as usize }>>>,
     pub validating: Arc<Followed<ComponentView<{ component::Kind::ValidatingWebhookConfiguration as usize }>>>,
+    pub secrets: Arc<Followed<SecretView>>,
 }
 
 pub(super) fn csv_kind() -> Kind {
@@ -61,6 +62,14 @@ pub(super) fn deployment_kind() -> Kind {
     Kind::known("apps", "v1", "Deployment", "deployments", true)
 }
 
+pub(super) fn secret_kind() -> Kind {
+    Kind::known("", "v1", "Secret", "secrets", true)
+}
+
+pub(super) fn definition_kind() -> Kind {
+    Kind::of::<Definition>(false)
+}
+
 /// Of objects beside Deployments.
 pub(super) fn component_kind(kind: component::Kind) -> Kind {
     let (group, name, plural) = kind.names();
@@ -73,7 +82,6 @@ impl Live {
         let managed = || Selector::Labels(format!("{}=true", label::MANAGED));
         let proxies = Kind::known("config.openshift.io", "v1", "Proxy", "proxies", false);
         let kind = component_kind;
-        let definitions = Kind::of::<Definition>(false);
         let accounts = Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true);
         Live {
             csvs: follow.start_each(csv_kind(), "", originals()),
@@ -81,7 +89,7 @@ impl Live {
             conditions: follow.start_each(condition_kind(), "", Selector::All),
             namespaces: follow.start(Kind::known("", "v1", "Namespace", "namespaces", false), "", Selector::All),
             deployments: follow.start(deployment_kind(), "", managed()),
-            definitions: follow.start(definitions, "", Selector::All),
+            definitions: follow.start(definition_kind(), "", Selector::All),
             api_services: follow.start(kind(component::Kind::ApiService), "", Selector::All),
             accounts: follow.start(accounts, "", Selector::All),
             roles: follow.start(kind(component::Kind::Role), "", Selector::All),
@@ -93,6 +101,7 @@ impl Live {
             services: follow.start(kind(component::Kind::Service), "", managed()),
             mutating: follow.start(kind(component::Kind::MutatingWebhookConfiguration), "", managed()),
             validating: follow.start(kind(component::Kind::ValidatingWebhookConfiguration), "", managed()),
+            secrets: follow.start_metadata(secret_kind(), managed()),
         }
     }
 

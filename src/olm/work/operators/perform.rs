@@ -1,7 +1,7 @@
 //! Writes what was decided.
 
 use super::figures::OperatorFigures;
-use super::live::{Live, component_kind, condition_kind, csv_kind, deployment_kind, group_kind};
+use super::live::{Live, component_kind, condition_kind, csv_kind, definition_kind, deployment_kind, group_kind};
 use super::memory::Memory;
 use super::views::Csv;
 use crate::cluster::writer::Writer;
@@ -11,6 +11,7 @@ use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, Phas
 use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::operator::deployment::{self, CONTESTED, Change, Live as LiveDeployment, Write};
+use crate::olm::operator::serving::conversion;
 use crate::olm::operator::{State, component};
 use crate::olm::permissions::hash;
 use crate::process::events::{Events, Notice};
@@ -32,6 +33,8 @@ pub(super) enum Key {
     Condition(Id),
     ConditionStatus(Id),
     Component(component::Id),
+    Secret(Id),
+    Conversion(String),
 }
 
 impl fmt::Display for Key {
@@ -43,6 +46,8 @@ impl fmt::Display for Key {
             Key::Condition((namespace, name)) => write!(f, "OperatorCondition {namespace}/{name}"),
             Key::ConditionStatus((namespace, name)) => write!(f, "status of OperatorCondition {namespace}/{name}"),
             Key::Component(id) => write!(f, "{id}"),
+            Key::Secret((namespace, name)) => write!(f, "Secret {namespace}/{name}"),
+            Key::Conversion(name) => write!(f, "CustomResourceDefinition {name}"),
         }
     }
 }
@@ -64,7 +69,7 @@ fn id(object: &impl ResourceExt) -> Id {
 }
 
 impl Perform<'_> {
-    fn begin(&self, key: Key, write: impl Future<Output = Result<(), ApiError>> + Send + 'static) {
+    pub(super) fn begin(&self, key: Key, write: impl Future<Output = Result<(), ApiError>> + Send + 'static) {
         self.writer.begin(key, self.at, Duration::ZERO, write);
     }
 
@@ -187,6 +192,16 @@ impl Perform<'_> {
             let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
             let answer = objects.merge_patch_status(&condition_kind(), &id.0, &id.1, &patch).await;
             live.conditions.on_answer(absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
+    /// How the objects of a definition are converted.
+    pub(super) fn conversion(&self, write: conversion::Write) {
+        let (objects, live, conversion::Write { name, patch }) = (self.objects.clone(), self.live.clone(), write);
+        self.begin(Key::Conversion(name.clone()), async move {
+            let answer = objects.merge_patch(&definition_kind(), "", &name, &patch).await;
+            live.definitions.on_answer(absent_is_done(answer)?);
             Ok(())
         });
     }

@@ -13,10 +13,11 @@ use crate::olm::operator::definition::Definition as DefinitionObject;
 use crate::olm::operator::deployment::config::{Proxy, Subscriber};
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::operator::rights::Rules;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIServiceStatus;
+use kube::core::PartialObjectMeta;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -198,10 +199,41 @@ impl View for ServiceView {
     fn of(object: Whole) -> Self {
         let status: APIServiceStatus = object.field("status");
         let conditions = status.conditions.unwrap_or_default();
-        let is_available = conditions.iter().any(|it| it.type_ == "Available" && it.status == "True");
-        let service = ApiService { uid: uid(&object.metadata), is_available };
+        let available = conditions.iter().find(|it| it.type_ == "Available");
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let message = available.map(|it| format!("{}: {}", text(&it.reason), text(&it.message)));
+        let labels = serde_json::json!({"metadata": {"labels": object.metadata.labels}});
+        let service = ApiService {
+            uid: uid(&object.metadata),
+            is_available: available.is_some_and(|it| it.status == "True"),
+            message: message.unwrap_or_else(|| "the API server has not looked at it yet".to_owned()),
+            since: available.and_then(|it| it.last_transition_time.as_ref()).map(|time| time.0),
+            owner: component::Owner::of(&labels),
+        };
         let version = version(&object.metadata);
         ServiceView { version, service, made: made(component::Kind::ApiService, object) }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// Of a Secret only metadata is kept, and nothing else is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SecretView {
+    version: String,
+    pub metadata: Arc<Value>,
+}
+
+impl View for SecretView {
+    type Object = PartialObjectMeta<Secret>;
+
+    fn of(object: PartialObjectMeta<Secret>) -> Self {
+        let mut metadata = object.metadata;
+        metadata.managed_fields = None;
+        let version = version(&metadata);
+        SecretView { version, metadata: Arc::new(serde_json::to_value(metadata).unwrap_or_default()) }
     }
 
     fn version(&self) -> &str {

@@ -91,6 +91,29 @@ fn attempts() -> [Value; 2] {
     [rights, stranger]
 }
 
+/// A version that has nothing but this registered in the cluster; who may do that; and what others are told.
+fn registered() -> [(Value, [&'static str; 3], &'static str); 4] {
+    let webhook = |type_: &str| {
+        json!({"webhookdefinitions": [{"generateName": "check.example.com", "type": type_, "deploymentName": "server",
+            "admissionReviewVersions": ["v1"], "sideEffects": "None"}]})
+    };
+    let api = json!({"name": "gears", "group": "gears.example.com", "version": "v1", "kind": "Gear", "deploymentName": "server"});
+    [
+        (webhook("ValidatingAdmissionWebhook"), ["create", "validatingwebhookconfigurations"], "a validating webhook"),
+        (webhook("MutatingAdmissionWebhook"), ["create", "mutatingwebhookconfigurations"], "a mutating webhook"),
+        (webhook("ConversionWebhook"), ["update", "customresourcedefinitions"], "a conversion webhook"),
+        (json!({"apiservicedefinitions": {"owned": [api]}}), ["create", "apiservices"], "an API"),
+    ]
+    .map(|(spec, [verb, resource], what)| {
+        let group = match resource {
+            "customresourcedefinitions" => "apiextensions.k8s.io",
+            "apiservices" => "apiregistration.k8s.io",
+            _ => "admissionregistration.k8s.io",
+        };
+        (spec, [verb, resource, group], what)
+    })
+}
+
 /// A patch by which the operator would run another image as another account.
 fn another_account() -> Value {
     let container = json!({"name": "server", "image": "registry.example.com/theirs"});
@@ -153,5 +176,42 @@ async fn user_who_may_only_create_and_patch_versions_gains_nothing() {
     assert_eq!(gained, theirs);
     let after = world.deployment().await;
     assert_eq!((after.metadata.generation, after.spec), (deployment.metadata.generation, deployment.spec));
+    world.cluster.down().await.unwrap();
+}
+
+/// Webhooks and APIs concern the whole cluster, whichever namespace their operator is in.
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_and_apis_are_written_by_those_who_may_register_them() {
+    let world = World::up().await;
+    let guard = workspace::root().join(GUARD).display().to_string();
+    world.kubectl(["apply", "--server-side", "-f", &guard]).await;
+    let user = world.user("deployer", &["create"]).await;
+    create(&user, &csv("1.0.0", ""), false).await.unwrap();
+    for (number, (spec, [verb, resource, group], what)) in registered().into_iter().enumerate() {
+        let mut object = csv(&format!("2.0.{number}"), "");
+        object["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        // The policy is in force once it refuses: nothing tells of that.
+        let wait = world.cluster.until("the guard", &[PROCESS]);
+        wait.holds(async || create(&user, &object, true).await.is_err_and(|it| it.contains(what))).await.unwrap();
+        let change = json!({"spec": spec});
+        for answer in [create(&user, &object, false).await, patch(&user, "server.v1.0.0", &change).await] {
+            let answer = answer.unwrap_err();
+            assert!(answer.contains(&format!("{what} in spec.")), "{answer}");
+        }
+        let (role, rule) = (format!("may-{number}"), format!("{resource}.{group}"));
+        world.kubectl(["create", "clusterrole", &role, "--verb", verb, "--resource", &rule]).await;
+        world.kubectl(["create", "clusterrolebinding", &role, "--clusterrole", &role, "--user", "deployer"]).await;
+        let wait = world.cluster.until("the right", &[PROCESS]);
+        wait.holds(async || create(&user, &object, true).await.is_ok()).await.unwrap();
+        create(&user, &object, false).await.unwrap();
+        // What is there already, nobody is asked for again.
+        world.kubectl(["delete", "clusterrolebinding", &role]).await;
+        let mut another = object.clone();
+        another["metadata"]["name"] = json!("server.v9.0.0");
+        let wait = world.cluster.until("the right to be gone", &[PROCESS]);
+        wait.holds(async || create(&user, &another, true).await.is_err()).await.unwrap();
+        let more = json!({"spec": {"displayName": "other"}});
+        patch(&user, &format!("server.v2.0.{number}"), &more).await.unwrap();
+    }
     world.cluster.down().await.unwrap();
 }

@@ -1,0 +1,60 @@
+//! What makes the API server reach a Deployment, and what its pods need to answer it: a Service, and what they may read.
+
+use super::endpoint::{Endpoint, secret, service};
+use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+use crate::olm::api::keys::label;
+use crate::olm::operator::deployment::{owner_labels, owner_reference};
+use crate::olm::permissions::DEFAULT_ACCOUNT;
+use serde_json::{Map, Value, json};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// Where every program that serves an API reads whom to believe.
+const SYSTEM: &str = "kube-system";
+const READER: &str = "extension-apiserver-authentication-reader";
+const DELEGATOR: &str = "system:auth-delegator";
+
+/// Labels by which an object is known to be of this version.
+pub(super) fn labels(csv: &ClusterServiceVersion) -> Map<String, Value> {
+    let owner = owner_labels(csv).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    owner.chain([(label::MANAGED.to_owned(), "true".into())]).collect()
+}
+
+/// Metadata of an object that goes with its version.
+pub(super) fn owned(csv: &ClusterServiceVersion, name: &str) -> Value {
+    json!({"name": name, "namespace": csv.metadata.namespace, "labels": labels(csv),
+        "ownerReferences": [owner_reference(csv)]})
+}
+
+/// Service, and the roles of the account of the pods.
+pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>) -> [Value; 5] {
+    let name = endpoint.entry.name.as_str();
+    let (service, secret) = (service(name), secret(name));
+    let rule = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get"]});
+    let role =
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": owned(csv, &secret), "rules": [rule]});
+    let account = endpoint.entry.spec.pointer("/template/spec/serviceAccountName").and_then(Value::as_str);
+    let account = account.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ACCOUNT);
+    let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": csv.metadata.namespace});
+    let binding = |kind: &str, metadata: Value, role: (&str, &str)| {
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "subjects": [subject],
+            "roleRef": {"apiGroup": RBAC, "kind": role.0, "name": role.1}})
+    };
+    // What is in another namespace or in none cannot name its owner but in labels.
+    let delegator = json!({"name": format!("{service}-{DELEGATOR}"), "labels": labels(csv)});
+    let reader = json!({"name": format!("{service}-auth-reader"), "namespace": SYSTEM, "labels": labels(csv)});
+    [
+        service_object(csv, endpoint, &service),
+        role,
+        binding("RoleBinding", owned(csv, &secret), ("Role", &secret)),
+        binding("ClusterRoleBinding", delegator, ("ClusterRole", DELEGATOR)),
+        binding("RoleBinding", reader, ("Role", READER)),
+    ]
+}
+
+fn service_object(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>, name: &str) -> Value {
+    let port = |(port, target): (&i32, &_)| json!({"name": port.to_string(), "port": port, "targetPort": target});
+    let ports: Vec<Value> = endpoint.ports.iter().map(port).collect();
+    let selector = endpoint.entry.spec.pointer("/selector/matchLabels");
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": owned(csv, name),
+        "spec": {"type": "ClusterIP", "ports": ports, "selector": selector}})
+}
