@@ -2,7 +2,7 @@
 
 use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
-use super::{Facts, Group, State, chain, requirements};
+use super::{Facts, Group, State, account, chain, requirements};
 use crate::olm::api::cluster_service_version::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Phase, RequirementStatus, STRATEGY_DEPLOYMENT, StrategyDetails,
     reason,
@@ -184,6 +184,10 @@ fn component_failed(error: &str) -> State {
 
 /// The Deployments are written; once they are, it is waited for them.
 fn install(facts: &Facts<'_>, strategy: &StrategyDetails) -> Turn {
+    if let Some(hindrance) = account::hindrance(facts) {
+        let message = format!("install strategy failed: {hindrance}");
+        return Turn::to(State::failed(reason::COMPONENT_FAILED_NO_RETRY, message));
+    }
     let (worst, writes) = look(facts, strategy);
     if let Health::Refused(error) = worst {
         return Turn::to(component_failed(&error));

@@ -14,8 +14,9 @@ mod whole;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
-use crate::olm::operator::{Decision, Facts, compatibility, component, condition, decide, group};
+use crate::olm::operator::{Decision, Facts, Group, compatibility, component, condition, decide, group};
 use crate::olm::source::operators::Fit;
+use crate::olm::work::scoped::Accounts;
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
@@ -42,6 +43,7 @@ pub(crate) struct OperatorController {
     served: Served,
     writer: Arc<Writer<Key>>,
     memory: Arc<Memory>,
+    accounts: Accounts,
     events: Events,
     figures: Arc<OperatorFigures>,
     /// Of the cluster.
@@ -68,6 +70,7 @@ impl OperatorController {
             served: Served::new(clients, changed.clone(), stop.clone()),
             writer: Writer::new(changed.clone()),
             memory: Arc::default(),
+            accounts: Accounts::new(clients),
             live,
             objects,
             changed,
@@ -157,7 +160,7 @@ impl OperatorController {
             };
             let decision = decide(&facts, now);
             next = next.into_iter().chain(decision.next).min();
-            do_decided(&perform, csv, decision);
+            do_decided(&perform, csv, account(&namespace.groups), decision);
             if csv.metadata.deletion_timestamp.is_none() {
                 bring_condition(namespace, csv, &perform);
             }
@@ -181,6 +184,7 @@ impl OperatorController {
             live: &self.live,
             writer: &self.writer,
             memory: &self.memory,
+            accounts: &self.accounts,
             events: &self.events,
             figures: &self.figures,
             at,
@@ -195,9 +199,15 @@ impl OperatorController {
     }
 }
 
-fn do_decided(perform: &Perform<'_>, csv: &views::Csv, decision: Decision) {
+/// The account whose rights count for what is installed in a namespace with these groups; empty for none.
+fn account<'a>(groups: &[Group<'a>]) -> &'a str {
+    let [group] = groups else { return "" };
+    &group.object.spec.service_account_name
+}
+
+fn do_decided(perform: &Perform<'_>, csv: &views::Csv, account: &str, decision: Decision) {
     decision.components.into_iter().for_each(|write| perform.component(write));
-    decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write));
+    decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write, account));
     if let Some(patch) = decision.patch {
         perform.patch(csv, patch);
     } else if let Some((state, status)) = decision.status {
