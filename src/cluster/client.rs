@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Client;
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -124,6 +124,13 @@ impl Clients {
         let mut config = self.config.clone();
         config.auth_info.impersonate = Some(user.to_owned());
         stack(&config, &self.requests).ok()
+    }
+
+    /// A client that shows this token and nothing else.
+    pub(crate) fn with_token(&self, token: &str) -> Result<Client, ClientError> {
+        let mut config = self.config.clone();
+        config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
+        stack(&config, &self.requests)
     }
 
     /// URL of the API server.

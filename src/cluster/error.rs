@@ -74,6 +74,11 @@ impl ApiError {
         self.has(403, "Forbidden") && !self.is_namespace_terminating()
     }
 
+    /// The server does not know who asks.
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        self.has(401, "")
+    }
+
     /// The server cannot say what would become of the request: somebody whom it asks about each write does not answer without effect.
     pub(crate) fn is_of_dry_run(&self) -> bool {
         matches!(&self.cause, Cause::Server { code: 400 | 405 | 501, message, .. }

@@ -101,6 +101,11 @@ impl Objects {
         Objects { dry_run: true, ..self.clone() }
     }
 
+    /// The same by another client, and so perhaps with other rights.
+    pub(crate) fn with_client(&self, client: Client) -> Self {
+        Objects { client, ..self.clone() }
+    }
+
     /// The same, which puts what the server warns of there.
     pub(crate) fn telling(&self, to: &Warnings) -> Self {
         let (client, to) = (self.client.clone(), to.clone());

@@ -1,6 +1,7 @@
 //! What is done for a ClusterServiceVersion: one step from phase to phase, by what the cluster has at that moment. Whatever happens
 //! in between, the next look begins with what there is then.
 
+mod account;
 mod chain;
 pub(crate) mod compatibility;
 pub(crate) mod component;
@@ -100,7 +101,7 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
         return end(facts);
     }
     if before.reason == reason::COMPONENT_FAILED_NO_RETRY {
-        return Decision::default();
+        return revived(facts, &before, now);
     }
     if let Some(patch) = identity::patch(csv, facts.groups) {
         return Decision { patch: Some(patch), ..Decision::default() };
@@ -134,6 +135,16 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     // What it is has to be written before it is acted upon, so that a process that ends in between goes on at the same place.
     let patch = None;
     Decision { patch, status, deployments: writes, components, certificates, conversions, delete, is_replaced, next }
+}
+
+/// What failed for want of rights goes on once they are there, or nobody asks for them any more.
+fn revived(facts: &Facts<'_>, before: &ClusterServiceVersionStatus, now: Timestamp) -> Decision {
+    if account::hindrance(facts).is_some() {
+        return Decision::default();
+    }
+    let state = State::pending(reason::DETECTED_CLUSTER_CHANGE, "Cluster resources changed state");
+    let status = Box::new(state.told(before, now));
+    Decision { status: Some((Some(state), status)), ..Decision::default() }
 }
 
 /// The object as if it had been marked as one that is looked after.

@@ -13,6 +13,7 @@ use crate::olm::api::install_plan::{
 };
 use group::{Account, Group};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// All that counts for one plan.
@@ -61,6 +62,7 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
                 next.conditions.retain(|it| !failed(it));
                 next.message.clear();
             }
+            next.attenuated_service_account_ref = account(facts.groups);
         }
     }
     if next != *status {
@@ -75,6 +77,18 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     };
     let all_final = status.plan.iter().all(|step| is_final(&step.status));
     if all_final || status.plan.iter().any(is_due) { Decision::CarryOut } else { Decision::Nothing }
+}
+
+/// The account with whose rights the steps are carried out; `None` for those of this process.
+fn account(groups: &[Group]) -> Option<ObjectReference> {
+    let [Group { namespace, account, .. }] = groups else { return None };
+    (!account.is_empty()).then(|| ObjectReference {
+        kind: Some("ServiceAccount".to_owned()),
+        api_version: Some("v1".to_owned()),
+        namespace: Some(namespace.clone()),
+        name: Some(account.clone()),
+        ..ObjectReference::default()
+    })
 }
 
 /// Whether nothing more is done for a step.

@@ -9,5 +9,6 @@ pub(crate) mod packages;
 mod part;
 pub(crate) mod plans;
 mod reviews;
+mod scoped;
 pub(crate) mod subscriptions;
 mod version;

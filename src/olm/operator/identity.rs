@@ -21,16 +21,6 @@ pub(super) fn check<'a>(csv: &ClusterServiceVersion, groups: &'a [Group<'a>]) ->
         let message = "no targetNamespaces are matched operatorgroups namespace selection";
         return Err(State::failed(reason::NO_TARGET_NAMESPACES, message));
     }
-    // With other rights than those of the account that the group names nothing may be installed.
-    if !group.object.spec.service_account_name.is_empty() {
-        let message = format!(
-            "OperatorGroup {} names the ServiceAccount {} in spec.serviceAccountName: this version does not install operators with \
-             the rights of an account; remove the field, or install the operator in another namespace",
-            group.object.metadata.name.as_deref().unwrap_or_default(),
-            group.object.spec.service_account_name
-        );
-        return Err(State::failed(reason::UNSUPPORTED_OPERATOR_GROUP, message));
-    }
     let own = csv.metadata.namespace.as_deref().unwrap_or_default();
     mode::check(&csv.spec.install_modes, own, &group.targets)
         .map_err(|(reason, message)| State::failed(reason, message))?;

@@ -5,7 +5,7 @@ mod failed;
 use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
 use super::serving::{self, Serving, certificate, conversion};
-use super::{Facts, Group, State, chain, component, requirements};
+use super::{Facts, Group, State, account, chain, component, requirements};
 use crate::olm::api::cluster_service_version::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Phase, RequirementStatus, STRATEGY_DEPLOYMENT, StrategyDetails,
     reason,
@@ -179,6 +179,10 @@ fn component_failed(error: &str) -> State {
 
 /// What its Deployments need is written, and then they are; once they are, it is waited for them.
 fn install(facts: &Facts<'_>, serving: Serving<'_>, now: Timestamp) -> Turn {
+    if let Some(hindrance) = account::hindrance(facts) {
+        let message = format!("install strategy failed: {hindrance}");
+        return Turn::to(State::failed(reason::COMPONENT_FAILED_NO_RETRY, message));
+    }
     let before = serving.before(facts.csv, now);
     if !before.is_done() {
         return bring(facts, before);

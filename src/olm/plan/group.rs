@@ -46,12 +46,6 @@ pub(crate) enum Refused {
         account = .0.account, namespace = .0.namespace, name = .0.name
     )]
     Account(Group),
-    #[error(
-        "OperatorGroup {namespace}/{name} names ServiceAccount {account}, and installing with the rights of an account is not \
-         supported yet; remove spec.serviceAccountName of the group to install with the rights of the cluster",
-        account = .0.account, namespace = .0.namespace, name = .0.name
-    )]
-    NotServed(Group),
 }
 
 /// `groups`: those of the namespace of the plan.
@@ -60,8 +54,7 @@ pub(crate) fn check(groups: &[Group], account: Account) -> Result<(), Refused> {
         return Err(if groups.is_empty() { Refused::None } else { Refused::Many(groups.len()) });
     };
     match account {
-        Account::None => Ok(()),
+        Account::None | Account::Exists | Account::NotKnownYet => Ok(()),
         Account::Missing => Err(Refused::Account(group.clone())),
-        Account::Exists | Account::NotKnownYet => Err(Refused::NotServed(group.clone())),
     }
 }

@@ -131,8 +131,15 @@ fn group_is_checked_before_anything_runs_and_what_it_lacks_is_told_until_it_is_r
             assert_eq!(repaired.phase, InstallPlanPhase::Installing);
         }
         assert_eq!(decided(&plan, &accounted, Account::NotKnownYet), Decision::Nothing);
-        let not_served = written(decided(&plan, &accounted, Account::Exists));
-        assert!(not_served.message.contains("ServiceAccount robot"), "{}", not_served.message);
+        let scoped = written(decided(&plan, &accounted, Account::Exists));
+        let by = scoped.attenuated_service_account_ref.as_ref().unwrap();
+        assert_eq!((by.namespace.as_deref(), by.name.as_deref()), (Some("shop"), Some("robot")));
+        assert_eq!(scoped.phase, InstallPlanPhase::Installing);
+        let told = InstallPlan { status: Some(scoped), ..plan.clone() };
+        assert_eq!(decided(&told, &accounted, Account::Exists), Decision::CarryOut);
+        // Once the group names none, they are carried out with the rights of the cluster.
+        let free = written(decided(&told, &[group("g", "")], Account::None));
+        assert_eq!(free.attenuated_service_account_ref, None);
     }
 }
 

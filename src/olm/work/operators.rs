@@ -15,8 +15,9 @@ mod whole;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
-use crate::olm::operator::{Decision, Facts, compatibility, component, condition, decide, group};
+use crate::olm::operator::{Decision, Facts, Group, compatibility, component, condition, decide, group};
 use crate::olm::source::operators::Fit;
+use crate::olm::work::scoped::Accounts;
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
@@ -45,6 +46,7 @@ pub(crate) struct OperatorController {
     certificates: Certificates,
     writer: Arc<Writer<Key>>,
     memory: Arc<Memory>,
+    accounts: Accounts,
     events: Events,
     figures: Arc<OperatorFigures>,
     /// Of the cluster.
@@ -72,6 +74,7 @@ impl OperatorController {
             certificates: Certificates::new(clients, changed.clone(), stop.clone()),
             writer: Writer::new(changed.clone()),
             memory: Arc::default(),
+            accounts: Accounts::new(clients),
             live,
             objects,
             changed,
@@ -169,7 +172,7 @@ impl OperatorController {
             for step in std::mem::take(&mut decision.certificates) {
                 self.certificates.step(namespace.name, step, &perform, now);
             }
-            do_decided(&perform, csv, decision);
+            do_decided(&perform, csv, account(&namespace.groups), decision);
             if csv.metadata.deletion_timestamp.is_none() {
                 bring_condition(namespace, csv, &perform);
             }
@@ -193,6 +196,7 @@ impl OperatorController {
             live: &self.live,
             writer: &self.writer,
             memory: &self.memory,
+            accounts: &self.accounts,
             events: &self.events,
             figures: &self.figures,
             at,
@@ -207,10 +211,16 @@ impl OperatorController {
     }
 }
 
-fn do_decided(perform: &Perform<'_>, csv: &views::Csv, decision: Decision) {
+/// The account whose rights count for what is installed in a namespace with these groups; empty for none.
+fn account<'a>(groups: &[Group<'a>]) -> &'a str {
+    let [group] = groups else { return "" };
+    &group.object.spec.service_account_name
+}
+
+fn do_decided(perform: &Perform<'_>, csv: &views::Csv, account: &str, decision: Decision) {
     decision.components.into_iter().for_each(|write| perform.component(write));
     decision.conversions.into_iter().for_each(|write| perform.conversion(write));
-    decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write));
+    decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write, account));
     if let Some(patch) = decision.patch {
         perform.patch(csv, patch);
     } else if let Some((state, status)) = decision.status {

@@ -15,6 +15,7 @@ use crate::olm::plan::surplus::{Known, surplus};
 use crate::olm::plan::{Decision, Facts, decide};
 use crate::olm::work::bundles::Bundles;
 use crate::olm::work::catalogs::{self, Figures};
+use crate::olm::work::scoped::Accounts;
 use crate::process::events::Events;
 use crate::process::turns::due;
 use attempt::{Attempt, Retries};
@@ -58,6 +59,7 @@ pub(crate) struct PlanController {
     live: Live,
     writer: Arc<Writer<Key>>,
     retries: Arc<Retries>,
+    accounts: Accounts,
     contents: Contents,
     events: Events,
     figures: Arc<Figures>,
@@ -84,6 +86,7 @@ impl PlanController {
             live: Live::start(clients, &changed, stop),
             writer: Writer::new(changed.clone()),
             retries: Arc::default(),
+            accounts: Accounts::new(clients),
             contents: Contents { known, bundles },
             changed,
             events,
@@ -140,6 +143,8 @@ impl PlanController {
             Decision::CarryOut => {
                 let attempt = Attempt {
                     objects: self.objects.clone(),
+                    accounts: self.accounts.clone(),
+                    account: groups.first().map(|group| group.account.clone()).unwrap_or_default(),
                     kinds: self.kinds.clone(),
                     live: self.live.clone(),
                     events: self.events.clone(),

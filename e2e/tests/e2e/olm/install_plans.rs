@@ -7,6 +7,7 @@ mod definitions;
 mod disturbed;
 mod large;
 mod refusals;
+mod scoped;
 
 use std::time::Duration;
 

@@ -63,18 +63,6 @@ fn member_is_marked_before_anything_else_is_done() {
     assert_eq!(step, failed("NoTargetNamespaces", expected));
 }
 
-/// With more rights than those of that account nothing may be installed.
-#[test]
-fn group_with_an_account_is_refused_in_words() {
-    let mut cluster = Cluster::new([csv("a", "Pending", "")]).marked();
-    cluster.groups[0]["spec"]["serviceAccountName"] = json!("small");
-    let step = cluster.step("a", 10);
-    assert!(
-        step.starts_with("Failed/UnsupportedOperatorGroup: OperatorGroup g names the ServiceAccount small"),
-        "{step}"
-    );
-}
-
 #[test]
 fn targets_are_those_that_are_named_then_those_that_are_selected_then_all() {
     let namespaces: BTreeMap<String, BTreeMap<String, String>> = [("b", "y"), ("a", "y"), ("c", "n")]

@@ -272,11 +272,44 @@ fn history_has_the_last_twenty_phases_and_reasons() {
     assert_eq!(status.last_transition_time.unwrap().0, at(10));
 }
 
+/// What installing with the rights of the account takes.
+fn installer() -> PolicyRule {
+    typed(json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "update", "delete"]}))
+}
+
 #[test]
-fn failure_that_only_other_rights_help_with_is_left_alone() {
+fn operator_of_a_group_with_an_account_waits_for_the_rights_of_that_and_goes_on_by_itself() {
+    let mut cluster = one("InstallReady", "x");
+    cluster.groups[0]["spec"]["serviceAccountName"] = json!("server");
+    let said = "Failed/InstallComponentFailedNoRetry: install strategy failed: OperatorGroup g names ServiceAccount server in \
+                spec.serviceAccountName, which ";
+    let step = |cluster: &Cluster| cluster.step("a", 10);
+    assert!(step(&cluster).starts_with(&format!("{said}does not exist")), "{}", step(&cluster));
+    cluster.accounts.insert(("shop".into(), "server".into()), Account::default());
+    assert!(step(&cluster).starts_with(&format!("{said}may not do all")), "{}", step(&cluster));
+    assert!(step(&cluster).contains("create") && cluster.decide("a", 10).deployments.is_empty());
+    // Elsewhere they do not count.
+    cluster.rules = vec![("mall", installer())];
+    assert!(step(&cluster).starts_with(said));
+    cluster.rules = vec![("shop", installer())];
+    assert_eq!(step(&cluster), "");
+    assert_eq!(cluster.decide("a", 10).deployments.len(), 1);
+}
+
+#[test]
+fn failure_that_only_other_rights_help_with_ends_when_they_are_there_or_nobody_asks_for_them() {
     let mut cluster = one("Failed", "InstallComponentFailedNoRetry");
+    cluster.groups[0]["spec"]["serviceAccountName"] = json!("server");
     cluster.csv_mut("a")["metadata"].as_object_mut().unwrap().remove("annotations");
     assert_eq!(cluster.decide("a", 10), Decision::default());
+    let revived = "Pending/DetectedClusterChange: Cluster resources changed state";
+    let mut free = one("Failed", "InstallComponentFailedNoRetry");
+    assert_eq!(free.step("a", 10), revived);
+    free.groups[0]["spec"]["serviceAccountName"] = json!("server");
+    assert_eq!(free.step("a", 10), "");
+    free.accounts.insert(("shop".into(), "server".into()), Account::default());
+    free.rules = vec![("", installer())];
+    assert_eq!(free.step("a", 10), revived);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::olm::operator::deployment::{self, CONTESTED, Change, Live as LiveDepl
 use crate::olm::operator::serving::conversion;
 use crate::olm::operator::{State, component};
 use crate::olm::permissions::hash;
+use crate::olm::work::scoped::Accounts;
 use crate::process::events::{Events, Notice};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
@@ -58,6 +59,7 @@ pub(super) struct Perform<'a> {
     pub live: &'a Live,
     pub writer: &'a Arc<Writer<Key>>,
     pub memory: &'a Arc<Memory>,
+    pub accounts: &'a Accounts,
     pub events: &'a Events,
     pub figures: &'a Arc<OperatorFigures>,
     /// When the objects were looked at.
@@ -125,30 +127,20 @@ impl Perform<'_> {
         );
     }
 
-    pub(super) fn deployment(&self, csv: &Csv, write: Write) {
+    /// `account`: that whose rights count; empty for those of this process.
+    pub(super) fn deployment(&self, csv: &Csv, write: Write, account: &str) {
         let id = (csv.metadata.namespace.clone().unwrap_or_default(), write.name().to_owned());
         let (objects, live, memory) = (self.objects.clone(), self.live.clone(), self.memory.clone());
         let (of, at, events, about) = (id.clone(), self.at, self.events.clone(), reference(csv));
+        let (accounts, account) = (self.accounts.clone(), account.to_owned());
         let key = Key::Deployment(id);
         let to = write.object().map(|object| deployment::written_hash(object).unwrap_or_default().to_owned());
         let (named, rest) = (key.to_string(), self.rest(&key, to.as_deref()));
         self.writer.begin(key, self.at, rest, async move {
-            let kind = deployment_kind();
-            let (written, answer, change) = match write {
-                Write::Create { object, .. } => {
-                    let (written, answer) = match objects.create(&kind, &of.0, &object).await {
-                        Err(error) if error.is_already_exists() => adopt(&objects, &of, &object).await?,
-                        answer => (object, answer?),
-                    };
-                    (written, answer, Change::default())
-                }
-                Write::Replace { object, change, .. } => {
-                    let answer = objects.replace(&kind, &of.0, &of.1, &object).await?;
-                    (object, answer, change)
-                }
-                Write::Delete { uid, .. } => return objects.delete(&kind, &of.0, &of.1, &uid).await.map(drop),
-            };
-            let Change { fields, by } = change;
+            let objects = accounts.writing_as(&objects, &of.0, &account).await?;
+            let done = put_deployment(&objects, &of, write).await;
+            let done = done.inspect_err(|error| accounts.on_error(&of.0, &account, error))?;
+            let Some((written, answer, Change { fields, by })) = done else { return Ok(()) };
             memory.on_deployment(&of, (&written, &answer));
             let contested = memory.on_written(&named, &to.unwrap_or_default(), fields, at);
             if !contested.is_empty() {
@@ -277,6 +269,25 @@ fn with_removals(before: &Value, mut after: Value) -> Value {
         }
     }
     after
+}
+
+/// What was written, the answer, and what it differed in; `None` where it is gone.
+async fn put_deployment(objects: &Objects, id: &Id, write: Write) -> Result<Option<(Value, Value, Change)>, ApiError> {
+    let kind = deployment_kind();
+    match write {
+        Write::Create { object, .. } => {
+            let (written, answer) = match objects.create(&kind, &id.0, &object).await {
+                Err(error) if error.is_already_exists() => adopt(objects, id, &object).await?,
+                answer => (object, answer?),
+            };
+            Ok(Some((written, answer, Change::default())))
+        }
+        Write::Replace { object, change, .. } => {
+            let answer = objects.replace(&kind, &id.0, &id.1, &object).await?;
+            Ok(Some((object, answer, change)))
+        }
+        Write::Delete { uid, .. } => objects.delete(&kind, &id.0, &id.1, &uid).await.map(|_| None),
+    }
 }
 
 /// There is an object by this name, which does not have the label by which those of operators are known.

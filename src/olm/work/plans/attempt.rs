@@ -12,10 +12,11 @@ use crate::olm::api::API_VERSION;
 use crate::olm::api::install_plan::{InstallPlan, StepStatus};
 use crate::olm::bundle::CSV;
 use crate::olm::plan::reference;
-use crate::olm::plan::step::{self, Item};
+use crate::olm::plan::step::{self, Action, Item};
 use crate::olm::plan::together::Together;
 use crate::olm::plan::{Outcome, after, is_final, is_waiting};
 use crate::olm::work::catalogs::Figures;
+use crate::olm::work::scoped::Accounts;
 use crate::process::events::{Events, Notice};
 use futures::StreamExt;
 use futures::stream;
@@ -60,7 +61,11 @@ impl Retries {
 }
 
 pub(super) struct Attempt {
+    /// With the rights of this process.
     pub objects: Objects,
+    pub accounts: Accounts,
+    /// The account that the group names; empty for none.
+    pub account: String,
     pub kinds: Arc<Kinds>,
     pub live: Live,
     pub events: Events,
@@ -83,7 +88,10 @@ impl Attempt {
 
     /// Writes the status, if it changes.
     pub(super) async fn run(self, key: Key) -> Result<(), ApiError> {
-        let outcome = self.carry_out().await;
+        let outcome = match self.scoped().await {
+            Ok(scoped) => self.carry_out(&scoped).await,
+            Err(error) => Outcome { trouble: together(&[Problem::of_api(&error)]), ..Outcome::default() },
+        };
         if let Some(trouble) = &outcome.trouble {
             tracing::info!(plan = %key, error = trouble.text, "steps of a plan cannot be carried out");
         }
@@ -93,7 +101,23 @@ impl Attempt {
         if next == status { Ok(()) } else { write_status(self.objects, self.live, self.plan, next).await }
     }
 
-    async fn carry_out(&self) -> Outcome {
+    /// What writes all but definitions.
+    async fn scoped(&self) -> Result<Objects, ApiError> {
+        self.accounts.writing_as(&self.objects, self.id().0, &self.account).await
+    }
+
+    /// What writes a step. Definitions are of the whole cluster, and so are written with the rights of this process.
+    fn writes<'a>(&'a self, item: &Item, scoped: &'a Objects) -> &'a Objects {
+        if item.action == Action::Define { &self.objects } else { scoped }
+    }
+
+    /// Why a request of a step has failed.
+    fn failed(&self, error: &ApiError) -> Problem {
+        self.accounts.on_error(self.id().0, &self.account, error);
+        Problem::of_api(error)
+    }
+
+    async fn carry_out(&self, scoped: &Objects) -> Outcome {
         let mut outcome = Outcome::default();
         let contents = self.contents.of(&self.objects, &self.plan).await;
         let (items, mut waiting, mut problems) = self.read(&contents, &mut outcome);
@@ -104,7 +128,7 @@ impl Attempt {
             let known = &together_all;
             let looks = items.into_iter().map(|item| async move {
                 let of = (item.kind.clone(), item.name.clone());
-                self.look(item, known).await.map_err(|all| (of, all))
+                self.look(item, known, scoped).await.map_err(|all| (of, all))
             });
             stream::iter(looks).buffered(AT_ONCE).collect().await
         };
@@ -116,7 +140,7 @@ impl Attempt {
             }
         }
         if problems.is_empty() {
-            problems = self.perform_all(found, &mut together_all, (&mut outcome, &mut waiting)).await;
+            problems = self.perform_all(found, &mut together_all, scoped, (&mut outcome, &mut waiting)).await;
         }
         if problems.is_empty() {
             problems = self.wait(&waiting, &mut outcome, SERVED).await;
@@ -157,6 +181,7 @@ impl Attempt {
         &self,
         mut found: Vec<Found>,
         together: &mut Together,
+        scoped: &Objects,
         (outcome, waiting): (&mut Outcome, &mut Vec<(usize, String)>),
     ) -> Vec<Problem> {
         let mut owners = BTreeMap::new();
@@ -173,7 +198,7 @@ impl Attempt {
             let writes = now.into_iter().map(|it| async move {
                 let (place, kind, name) = (it.item.place, it.item.kind.clone(), it.item.name.clone());
                 let is_csv = it.item.is(CSV);
-                let done = self.perform(it, known, owned).await;
+                let done = self.perform(it, known, owned, scoped).await;
                 (place, (kind, name), is_csv, done)
             });
             let done: Vec<_> = stream::iter(writes).buffered(AT_ONCE).collect().await;

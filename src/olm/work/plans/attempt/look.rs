@@ -2,7 +2,7 @@
 
 use super::Attempt;
 use super::problem::Problem;
-use crate::cluster::{ApiError, Kind};
+use crate::cluster::{ApiError, Kind, Objects};
 use crate::merge::Outcome;
 use crate::olm::bundle::CSV;
 use crate::olm::plan::definition::{self, Risk};
@@ -36,7 +36,12 @@ pub(super) fn wanted(
 
 impl Attempt {
     /// Looks at a step before anything is written. All that is wrong with it is told.
-    pub(super) async fn look(&self, mut item: Item, together: &Together) -> Result<Found, Vec<Problem>> {
+    pub(super) async fn look(
+        &self,
+        mut item: Item,
+        together: &Together,
+        scoped: &Objects,
+    ) -> Result<Found, Vec<Problem>> {
         let (namespace, _) = self.id();
         let problem = |error: ApiError| vec![Problem::of_api(&error)];
         let Some(kind) = self.kind(&item).await.map_err(problem)? else {
@@ -68,21 +73,21 @@ impl Attempt {
         if let (Action::Define, Some(live)) = (item.action, &live) {
             self.check_definition(live, &desired, &item, together).await?;
         }
-        self.try_out(&item, &kind, live.as_ref(), &desired, together).await?;
+        let dry = self.writes(&item, scoped).dry_run();
+        self.try_out((&item, &dry), &kind, live.as_ref(), &desired, together).await?;
         Ok(Found { item, kind: Some(kind), live })
     }
 
     /// What the server says of the write.
     async fn try_out(
         &self,
-        item: &Item,
+        (item, dry): (&Item, &Objects),
         kind: &Kind,
         live: Option<&Value>,
         desired: &Value,
         together: &Together,
     ) -> Result<(), Vec<Problem>> {
         let (namespace, _) = self.id();
-        let dry = self.objects.dry_run();
         let answer = match live {
             None => dry.create(kind, namespace, desired).await,
             Some(live) => match step::merged(item, live, desired) {
@@ -97,7 +102,7 @@ impl Attempt {
                 tracing::debug!(object = item.name, %error, "the API server cannot say what would become of a step");
                 Ok(())
             }
-            Err(error) => Err(vec![Problem::of_api(&error)]),
+            Err(error) => Err(vec![self.failed(&error)]),
             Ok(_) => Ok(()),
         }
     }

@@ -24,6 +24,7 @@ impl Attempt {
         found: Found,
         together: &Together,
         owners: &BTreeMap<String, String>,
+        scoped: &Objects,
     ) -> Result<(StepStatus, String), Problem> {
         let Found { item, kind, mut live } = found;
         let api = |error: ApiError| Problem::of_api(&error);
@@ -41,7 +42,7 @@ impl Attempt {
         let owner = self.owner(&item, owners).await?;
         let (namespace, _) = self.id();
         let warnings = Warnings::default();
-        let objects = self.objects.telling(&warnings);
+        let objects = self.writes(&item, scoped).telling(&warnings);
         let mut last = None;
         for _ in 0..WRITES {
             let desired = wanted(self, together, (&item, &kind), owner.as_deref(), live.as_ref());
@@ -61,7 +62,7 @@ impl Attempt {
                     if error.is_not_found() {
                         self.kinds.forget(&kind);
                     }
-                    return Err(Problem::of_api(&error));
+                    return Err(self.failed(&error));
                 }
             }
         }

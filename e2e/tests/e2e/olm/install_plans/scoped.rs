@@ -1,0 +1,66 @@
+//! Plans of a group that names an account.
+
+use std::collections::BTreeSet;
+
+use cvo::testing::api::olm::install_plan::InstallPlanPhase;
+use e2e::harness::audit;
+use e2e::olm::USER;
+use serde_json::json;
+
+use super::super::World;
+use super::{any_size, message, operator, phase};
+
+const ROBOT: &str = "system:serviceaccount:shop:robot";
+
+/// All rights that the account lacks are told at once and nothing is written; once it has them, all but the definition is written with
+/// its rights and no others.
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_of_a_group_with_an_account_writes_what_the_account_may() {
+    let world = World::up().await;
+    world.cluster.kubectl(["create", "serviceaccount", "robot", "-n", "shop"]).await.unwrap();
+    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": "one", "namespace": "shop"},
+        "spec": {"targetNamespaces": ["shop"], "serviceAccountName": "robot"}});
+    world.apply(&group).await;
+    world.start_with_the_rights_of_the_release().await;
+    world.plan("install-a", 1, true, &operator("v1", "", &any_size())).await;
+    let refused = |text: &str| text.starts_with("retrying execution due to error: 7 steps cannot be carried out: ");
+    let told = world.until_plan("that rights are missing", "install-a", |it| refused(&message(it))).await;
+    for kind in ["ClusterServiceVersion", "ServiceAccount", "Role", "ClusterRole", "ConfigMap", "Service"] {
+        let lacks = format!("{kind} widgets");
+        assert!(message(&told).contains(&lacks), "{lacks}: {}", message(&told));
+    }
+    assert!(message(&told).contains(&format!("User \"{ROBOT}\" cannot create resource")), "{}", message(&told));
+    assert_eq!(phase(&told), InstallPlanPhase::Installing);
+    let by = told.status.unwrap().attenuated_service_account_ref.unwrap();
+    assert_eq!((by.namespace.as_deref(), by.name.as_deref()), (Some("shop"), Some("robot")));
+    assert!(world.found("crd", false, "widgets.example.com").await.is_none());
+    assert!(world.found("csv", true, "widgets.v1").await.is_none());
+
+    let bind = ["create", "clusterrolebinding", "robot", "--clusterrole=cluster-admin", "--serviceaccount=shop:robot"];
+    world.cluster.kubectl(bind).await.unwrap();
+    world.complete("install-a").await;
+    let written = |user: &str| -> BTreeSet<String> {
+        let all = audit::requests(&world.cluster.audit_log(), user).unwrap();
+        let done = all.into_iter().filter(|it| it.wrote() && it.code < 300 && !it.uri.contains("dryRun"));
+        done.filter(|it| it.subresource.is_empty()).map(|it| it.resource).collect()
+    };
+    let by_account = written(ROBOT);
+    let expected = [
+        "clusterrolebindings",
+        "clusterroles",
+        "clusterserviceversions",
+        "configmaps",
+        "rolebindings",
+        "roles",
+        "serviceaccounts",
+        "services",
+    ];
+    assert_eq!(by_account.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    let by_process = written(USER);
+    assert!(by_process.contains("customresourcedefinitions"), "{by_process:?}");
+    for resource in ["clusterroles", "configmaps", "roles", "serviceaccounts"] {
+        assert!(!by_process.contains(resource), "{resource} was written with the rights of the process");
+    }
+    world.cluster.down().await.unwrap();
+}
