@@ -157,15 +157,24 @@ impl Certificates {
         let (objects, live, secrets) = (perform.objects.clone(), perform.live.clone(), self.secrets.clone());
         perform.begin(Key::Secret(id.clone()), async move {
             let kind = secret_kind();
-            let answer: Value = match write {
-                Write::Create(object) => objects.create(&kind, &id.0, &object).await?,
-                Write::Patch(patch) => objects.merge_patch(&kind, &id.0, &id.1, &patch).await?,
+            let answer: Result<Value, ApiError> = match write {
+                Write::Create(object) => objects.create(&kind, &id.0, &object).await,
+                Write::Patch(patch) => objects.merge_patch(&kind, &id.0, &id.1, &patch).await,
             };
-            if let Some(secret) = secrets.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&id) {
-                let version = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
-                secret.take(version.to_owned(), Some(answer.clone()));
-                secret.next.take_if(|(next, _)| made.is_some_and(|made| Arc::ptr_eq(next, &made)));
+            {
+                let mut secrets = secrets.lock().unwrap_or_else(PoisonError::into_inner);
+                match (secrets.get_mut(&id), &answer) {
+                    (None, _) => {}
+                    // Nothing tells of a change by somebody else as long as it does not have the label.
+                    (Some(secret), Err(_)) => secret.read = None,
+                    (Some(secret), Ok(answer)) => {
+                        let version = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+                        secret.take(version.unwrap_or_default().to_owned(), Some(answer.clone()));
+                        secret.next.take_if(|(next, _)| made.is_some_and(|made| Arc::ptr_eq(next, &made)));
+                    }
+                }
             }
+            let answer = answer?;
             live.secrets.on_answer(answer);
             Ok::<(), ApiError>(())
         });

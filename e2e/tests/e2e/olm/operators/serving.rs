@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// So many answers are waited for in between.
 const ANSWERS: usize = 150;
 /// A certificate is made anew a day before it ends: this one so soon after it was made.
-const SOON: SignedDuration = SignedDuration::from_secs(60);
+const SOON: SignedDuration = SignedDuration::from_secs(20);
 
 /// The older version calls the size of the newer one `length`.
 async fn convert(Json(review): Json<Value>) -> Json<Value> {
@@ -208,7 +208,7 @@ impl World {
         let of = |secret: &Secret, key: &str| secret.data.as_ref().unwrap()[key].0.clone();
         let one = |secret: &Secret| String::from_utf8_lossy(&of(secret, "olmCAKey")).matches("BEGIN").count() == 1;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), SHOP);
-        let wait = self.cluster.until("another certificate", &[PROCESS]).within(LIMIT);
+        let wait = self.cluster.until("another certificate", &[PROCESS]).within(3 * LIMIT);
         let known = of(before, "tls.crt");
         let is_new = |it: &Secret| of(it, "tls.crt") != known && of(it, "tls.crt").starts_with(b"-----") && one(it);
         wait.existing(secrets, SECRET, is_new).await.unwrap()

@@ -185,6 +185,7 @@ async fn webhooks_and_apis_are_written_by_those_who_may_register_them() {
     let world = World::up().await;
     let guard = workspace::root().join(GUARD).display().to_string();
     world.kubectl(["apply", "--server-side", "-f", &guard]).await;
+    world.start();
     let user = world.user("deployer", &["create"]).await;
     create(&user, &csv("1.0.0", ""), false).await.unwrap();
     for (number, (spec, [verb, resource, group], what)) in registered().into_iter().enumerate() {
