@@ -37,6 +37,8 @@ pub(crate) struct Selection {
     /// The server may never have the kind: as long as it has not, it is asked once in ten minutes. A kind that it had before is asked
     /// for once more soon: a server that has just begun may not have loaded its definitions.
     pub optional: bool,
+    /// Only the metadata of the objects is asked for.
+    pub metadata: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -52,12 +54,17 @@ pub(crate) enum Selector {
 impl Selection {
     /// `namespace` is empty for a kind without, and for all.
     pub(crate) fn new(kind: Kind, namespace: &str, selector: Selector) -> Selection {
-        Selection { kind, namespace: namespace.to_owned(), selector, optional: false }
+        Selection { kind, namespace: namespace.to_owned(), selector, optional: false, metadata: false }
     }
 
     /// The same for a kind that the server may never have.
     pub(crate) fn optional(self) -> Selection {
         Selection { optional: true, ..self }
+    }
+
+    /// The same without what is not metadata.
+    pub(crate) fn of_metadata(self) -> Selection {
+        Selection { metadata: true, ..self }
     }
 
     fn attempt(&self) -> String {
@@ -96,13 +103,16 @@ impl Selection {
             bookmarks: version.is_none(),
             send_initial_events: version.is_none(),
         };
-        kube::core::Request::new(self.kind.path(&self.namespace)).watch(&params, version.unwrap_or_default())
+        let request = kube::core::Request::new(self.kind.path(&self.namespace));
+        let version = version.unwrap_or_default();
+        if self.metadata { request.watch_metadata(&params, version) } else { request.watch(&params, version) }
     }
 
     fn list(&self) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
         let (field_selector, label_selector) = (self.fields(), self.labels());
         let params = ListParams { field_selector, label_selector, ..ListParams::default() };
-        kube::core::Request::new(self.kind.path(&self.namespace)).list(&params)
+        let request = kube::core::Request::new(self.kind.path(&self.namespace));
+        if self.metadata { request.list_metadata(&params) } else { request.list(&params) }
     }
 }
 

@@ -60,7 +60,8 @@ impl Common<'_> {
         let contents = (outputs.known.clone(), bundles);
         let plans = PlanController::new(self.settings.of_plans()?, clients, objects(), leads, contents, told, stop);
         let (leads, figures) = (self.leads(Loop::Operators), self.figures.2.clone());
-        let operators = OperatorController::new(clients, objects(), leads, events, figures, stop);
+        let operators =
+            OperatorController::new(self.settings.of_operators(), (clients, objects()), leads, (events, figures), stop);
         Ok(vec![
             tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),
             tokio::spawn(task::guarded("plans", stop, plans.run(stop.clone()))),

@@ -1,6 +1,7 @@
 //! The phases of a ClusterServiceVersion: for each what is looked at, in order, and which phase follows.
 
 use super::deployment::{self, Health, Write};
+use super::given::Given;
 use super::{Facts, Group, State, chain, requirements};
 use crate::olm::api::cluster_service_version::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Phase, RequirementStatus, STRATEGY_DEPLOYMENT, StrategyDetails,
@@ -48,14 +49,19 @@ impl Turn {
 }
 
 /// One step from the phase that it is in.
-pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionStatus, now: Timestamp) -> Turn {
+pub(super) fn turn(
+    facts: &Facts<'_>,
+    (group, given): (&Group<'_>, &Given),
+    status: &ClusterServiceVersionStatus,
+    now: Timestamp,
+) -> Turn {
     match &status.phase {
         Phase::None => Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked")),
-        Phase::Pending => pending(facts),
+        Phase::Pending => pending(facts, given),
         Phase::InstallReady => with_strategy(facts, |strategy| install(facts, strategy)),
         Phase::Installing => with_strategy(facts, |strategy| installing(facts, strategy, status, now)),
-        Phase::Succeeded => succeeded(facts),
-        Phase::Failed => failed(facts, group, status),
+        Phase::Succeeded => succeeded(facts, given),
+        Phase::Failed => failed(facts, (group, given), status),
         Phase::Replacing => replacing(facts, group),
         Phase::Deleting => Turn { delete: true, ..Turn::default() },
         // Nobody writes these.
@@ -63,6 +69,17 @@ pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterService
             Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked"))
         }
     }
+}
+
+/// It must not run: its Deployments are deleted.
+pub(super) fn refused(facts: &Facts<'_>, state: State) -> Turn {
+    let writes = deployment::leftovers(facts.csv, &[], facts.deployments.iter());
+    Turn { writes, ..Turn::to(state) }
+}
+
+/// An object beside its Deployments cannot be made what it has to be.
+pub(super) fn component_refused(error: &str) -> Turn {
+    Turn::to(component_failed(error))
 }
 
 /// What it consists of, or why that cannot be said.
@@ -114,7 +131,7 @@ fn obstacle(facts: &Facts<'_>) -> Option<State> {
     Some(State::failed(reason::OWNER_CONFLICT, message))
 }
 
-fn pending(facts: &Facts<'_>) -> Turn {
+fn pending(facts: &Facts<'_>, given: &Given) -> Turn {
     let predecessor = chain::predecessor(facts.csv, facts.siblings);
     let condition =
         predecessor.and_then(|before| before.metadata.name.as_deref()).and_then(|name| facts.conditions.get(name));
@@ -123,7 +140,7 @@ fn pending(facts: &Facts<'_>) -> Turn {
         return Turn::to(State::pending(reason::OPERATOR_CONDITION_NOT_UPGRADEABLE, message));
     }
     with_strategy(facts, |strategy| {
-        let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
+        let verdict = requirements::check(facts.csv, strategy, facts.siblings, (facts.world, given));
         if !verdict.met {
             let message = "one or more requirements couldn't be found";
             return Turn::to(State::pending(reason::REQUIREMENTS_NOT_MET, message)).with(verdict.lines);
@@ -248,12 +265,12 @@ fn replaced_by(facts: &Facts<'_>, successor: &ClusterServiceVersion, message: &s
     Turn { is_replaced: true, ..Turn::to(state) }
 }
 
-fn succeeded(facts: &Facts<'_>) -> Turn {
+fn succeeded(facts: &Facts<'_>, given: &Given) -> Turn {
     if let Some(successor) = chain::successor(facts.csv, facts.siblings) {
         return replaced_by(facts, successor, "being replaced by csv: ");
     }
     with_strategy(facts, |strategy| {
-        let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
+        let verdict = requirements::check(facts.csv, strategy, facts.siblings, (facts.world, given));
         if !verdict.met {
             let state = State::failed(reason::REQUIREMENTS_NOT_MET, "requirements no longer met");
             return Turn::to(state).with(verdict.lines);
@@ -275,7 +292,7 @@ fn succeeded(facts: &Facts<'_>) -> Turn {
     })
 }
 
-fn failed(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionStatus) -> Turn {
+fn failed(facts: &Facts<'_>, (group, given): (&Group<'_>, &Given), status: &ClusterServiceVersionStatus) -> Turn {
     let goes_on = group.object.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward;
     if let Some(successor) = chain::successor(facts.csv, facts.siblings).filter(|_| goes_on) {
         return replaced_by(facts, successor, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: ");
@@ -285,7 +302,7 @@ fn failed(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionSt
         return Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, *message));
     }
     with_strategy(facts, |strategy| {
-        let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
+        let verdict = requirements::check(facts.csv, strategy, facts.siblings, (facts.world, given));
         if !verdict.met {
             let state = State::pending(reason::REQUIREMENTS_NOT_MET, "requirements not met");
             return Turn::to(state).with(verdict.lines);

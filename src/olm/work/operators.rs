@@ -1,7 +1,9 @@
 //! The controller of operators: looks at ClusterServiceVersions and all that they depend on, decides by [`crate::olm::operator`], and
 //! writes. Only the holder of the lease writes.
 
+mod copies;
 mod figures;
+mod groups;
 mod known;
 mod live;
 mod made;
@@ -9,15 +11,18 @@ mod memory;
 mod perform;
 mod roles;
 mod served;
+mod settled;
 mod views;
 mod whole;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
+use crate::olm::operator::tenancy::{Tenancy, Tenant};
 use crate::olm::operator::{Decision, Facts, component, condition, decide, group};
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
+use copies::Copies;
 pub(crate) use figures::OperatorFigures;
 use jiff::Timestamp;
 use known::{Known, Namespace};
@@ -25,12 +30,22 @@ use live::Live;
 use memory::Memory;
 use perform::{Key, Perform};
 use served::Served;
+use settled::Settled;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+/// What is configured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OperatorSettings {
+    /// Namespaces in which operators for all namespaces are copied even if they are not elsewhere.
+    pub protected: BTreeSet<String>,
+}
+
 pub(crate) struct OperatorController {
+    settings: OperatorSettings,
     objects: Objects,
     changed: Arc<Notify>,
     leading: watch::Receiver<bool>,
@@ -39,6 +54,10 @@ pub(crate) struct OperatorController {
     served: Served,
     writer: Arc<Writer<Key>>,
     memory: Arc<Memory>,
+    settled: Settled,
+    copies: Copies,
+    /// uids of operators that are told not to be copied; `None` before it is known whether they are.
+    not_copied: Option<BTreeSet<String>>,
     events: Events,
     figures: Arc<OperatorFigures>,
 }
@@ -46,14 +65,14 @@ pub(crate) struct OperatorController {
 impl OperatorController {
     /// `objects` writes while the lease is held. `leading` says whether it is.
     pub(crate) fn new(
-        clients: &Arc<Clients>,
-        objects: Objects,
+        settings: OperatorSettings,
+        (clients, objects): (&Arc<Clients>, Objects),
         leading: watch::Receiver<bool>,
-        events: Events,
-        figures: Arc<OperatorFigures>,
+        (events, figures): (Events, Arc<OperatorFigures>),
         stop: &CancellationToken,
     ) -> OperatorController {
         let changed = Arc::new(Notify::new());
+        let copies = Copies::start(clients, objects.clone(), leading.clone(), changed.clone(), stop);
         let live = Live::start(clients, &changed, stop);
         figures.show(live.clone());
         OperatorController {
@@ -61,6 +80,10 @@ impl OperatorController {
             served: Served::new(clients, changed.clone(), stop.clone()),
             writer: Writer::new(changed.clone()),
             memory: Arc::default(),
+            settled: Settled::default(),
+            copies,
+            not_copied: None,
+            settings,
             live,
             objects,
             changed,
@@ -91,7 +114,13 @@ impl OperatorController {
         let known = Known::of(&self.live, &self.memory, &self.version)?;
         self.served.want(known.natives(), known.kinds_version());
         let served = self.served.known();
-        let next = known.namespaces().filter_map(|namespace| self.bring(&known, &namespace, &served, (now, at))).min();
+        let namespaces: Vec<Namespace<'_>> = known.namespaces().collect();
+        let tenants: Vec<Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
+        let tenancy = Tenancy::new(&tenants);
+        let bring = |namespace| self.bring(&known, namespace, (&tenancy, &served), (now, at));
+        let next = namespaces.iter().filter_map(bring).min();
+        self.bring_groups(&known, &namespaces, (&tenancy, &served), &self.perform(at));
+        self.bring_copies(&known, at, now);
         next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
     }
 
@@ -99,7 +128,7 @@ impl OperatorController {
         &self,
         known: &Known,
         namespace: &Namespace<'_>,
-        served: &served::Kinds,
+        (tenancy, served): (&Tenancy<'_>, &served::Kinds),
         (now, at): (Timestamp, Instant),
     ) -> Option<Timestamp> {
         let perform = self.perform(at);
@@ -118,8 +147,10 @@ impl OperatorController {
         let (world, failing) = (known.world(served), self.failing(namespace));
         let mut next: Option<Timestamp> = None;
         for csv in namespace.csvs.values() {
+            let tenant = self.tenant(known, (namespace, csv), tenancy);
             let facts = Facts {
                 csv,
+                tenant: &tenant,
                 siblings: &namespace.csvs,
                 groups: &namespace.groups,
                 world: &world,

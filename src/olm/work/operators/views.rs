@@ -5,6 +5,7 @@ use crate::cluster::followed::View;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
+use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::operator::component;
@@ -63,6 +64,7 @@ whole! {
     CsvView of ClusterServiceVersion, without for_people;
     GroupView of OperatorGroup, without |_| {};
     ConditionView of OperatorCondition, without |_| {};
+    ConfigView of OLMConfig, without |_| {};
 }
 
 /// What is only shown to people may be far larger than all the rest.
@@ -84,13 +86,16 @@ fn for_people(csv: &mut ClusterServiceVersion) {
 pub(super) struct NamespaceView {
     version: String,
     pub labels: BTreeMap<String, String>,
+    /// It is not being deleted.
+    pub is_active: bool,
 }
 
 impl View for NamespaceView {
     type Object = Namespace;
 
     fn of(object: Namespace) -> Self {
-        NamespaceView { version: version(&object.metadata), labels: object.metadata.labels.unwrap_or_default() }
+        let (version, is_active) = (version(&object.metadata), object.metadata.deletion_timestamp.is_none());
+        NamespaceView { version, is_active, labels: object.metadata.labels.unwrap_or_default() }
     }
 
     fn version(&self) -> &str {
@@ -153,7 +158,8 @@ impl View for ServiceView {
         let status: APIServiceStatus = object.field("status");
         let conditions = status.conditions.unwrap_or_default();
         let is_available = conditions.iter().any(|it| it.type_ == "Available" && it.status == "True");
-        let service = ApiService { uid: uid(&object.metadata), is_available };
+        let has_service = object.rest.get("spec").and_then(|spec| spec.get("service")).is_some_and(Value::is_object);
+        let service = ApiService { uid: uid(&object.metadata), is_available, has_service };
         let version = version(&object.metadata);
         ServiceView { version, service, made: made(component::Kind::ApiService, object) }
     }
