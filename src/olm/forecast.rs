@@ -13,6 +13,7 @@ use crate::olm::api::install_plan::InstallPlan;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::bundle::CSV;
+use crate::olm::operator::deployment::config::Subscriber;
 use crate::olm::plan::group::{self, Account};
 use crate::olm::plan::reference::Found;
 use crate::olm::plan::step::{Action, Item, StepError};
@@ -108,6 +109,8 @@ pub(crate) struct Premise<'a> {
     pub superseded: &'a [String],
     /// Those of the namespace.
     pub groups: &'a [OperatorGroup],
+    /// Subscriptions of the namespace, with what they have chosen.
+    pub subscribers: &'a [Subscriber],
     pub unfit: &'a Unfit,
     /// The version of the API server, or why it is not known.
     pub kubernetes: Result<&'a semver::Version, &'a str>,

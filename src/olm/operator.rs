@@ -3,6 +3,7 @@
 
 pub(crate) mod apis;
 mod chain;
+pub(crate) mod compatibility;
 pub(crate) mod component;
 pub(crate) mod condition;
 pub(crate) mod copies;
@@ -25,6 +26,7 @@ use crate::olm::api::keys::CLEANUP_FINALIZER;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
 use deployment::Live;
+use deployment::config::{Proxy, Subscriber};
 use jiff::Timestamp;
 use phase::Turn;
 use requirements::World;
@@ -61,6 +63,10 @@ pub(crate) struct Facts<'a> {
     pub world: &'a World<'a>,
     /// Those of its namespace by name.
     pub deployments: &'a BTreeMap<String, Live>,
+    /// Subscriptions of its namespace.
+    pub subscribers: &'a [Subscriber],
+    /// That of the cluster.
+    pub proxy: &'a Proxy,
     /// Those of its namespace by name.
     pub conditions: &'a BTreeMap<&'a str, &'a OperatorCondition>,
     /// Why Deployments of its namespace cannot be written, by name.

@@ -93,6 +93,8 @@ pub mod annotation {
     pub const CONTENT_ENCODING: &str = "olm.contentEncoding";
     /// On pods and Secrets with certificates: the hash of the authority.
     pub const CA_HASH: &str = "olmcahash";
+    /// On Deployments of operators: what their Subscription said of them last, as JSON.
+    pub const SUBSCRIPTION_CONFIG: &str = "olm.operatorframework.io/subscription-config";
     /// On pods that serve a catalog, with the value `true`: their node may be removed.
     pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 }

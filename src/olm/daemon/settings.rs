@@ -240,7 +240,7 @@ impl Settings {
 
     pub(super) fn of_operators(&self) -> OperatorSettings {
         let protected = self.protected_namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-        OperatorSettings { protected: protected.map(str::to_owned).collect() }
+        OperatorSettings { protected: protected.map(str::to_owned).collect(), release: self.release_version.clone() }
     }
 
     /// The namespace whose catalogs all others see.

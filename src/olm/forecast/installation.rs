@@ -10,6 +10,7 @@ use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::bundle::CSV;
+use crate::olm::operator::deployment::config::{Config, Proxy};
 use crate::olm::operator::deployment::{self, Live};
 use crate::olm::operator::{self, Group, condition, group};
 use crate::olm::plan::step::Item;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 const DEPLOYMENT: (&str, &str) = ("apps", "Deployment");
 const CONDITION: (&str, &str) = (GROUP, "OperatorCondition");
+const PROXY: (&str, &str) = ("config.openshift.io", "Proxy");
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The objects that are looked at, beside those of the plan, each with its apiVersion.
@@ -32,12 +34,17 @@ pub(super) fn looked_at(item: &Item, namespace: &str) -> Vec<(String, Key)> {
     let mut keys: Vec<(String, Key)> = deployments.map(|it| key("v1", DEPLOYMENT, &it.name)).collect();
     keys.push(key("v2", CONDITION, &name));
     keys.extend(["Role", "RoleBinding"].map(|kind| key("v1", (RBAC, kind), &name)));
+    keys.push((format!("{}/v1", PROXY.0), proxy()));
     if !csv.spec.replaces.is_empty() {
         keys.push(key("v1alpha1", CSV, &csv.spec.replaces));
         keys.push(key("v2", CONDITION, &csv.spec.replaces));
     }
     keys.extend(required::looked_at(&csv));
     keys
+}
+
+fn proxy() -> Key {
+    Key::new(PROXY, "", "cluster")
 }
 
 /// The ClusterServiceVersion of a step.
@@ -103,15 +110,17 @@ fn deployments(
 ) -> Vec<(Change, Value)> {
     let name = csv.metadata.name.as_deref().unwrap_or_default();
     let mut writes = Vec::new();
+    let proxy = known.object(&proxy()).map(|it| Proxy::of(&it)).unwrap_or_default();
+    let config = Config::of(name, premise.subscribers, &proxy);
     for entry in csv.spec.install.spec.iter().flat_map(|strategy| &strategy.deployments) {
         let key = Key::new(DEPLOYMENT, premise.namespace, &entry.name);
-        let desired = deployment::desired(csv, entry);
         let Some(object) = known.object(&key) else {
-            writes.push((change(Verb::Create, key, name), desired));
+            writes.push((change(Verb::Create, key, name), deployment::desired(csv, entry, &config)));
             continue;
         };
         let writers = Arc::new(writers::entries(&object).to_vec());
         let live = Live { object: Arc::clone(&object), writers, ..Live::default() };
+        let desired = deployment::desired(csv, entry, &config.clone().remembered(csv, Some(&live)));
         match deployment::change(&desired, &live) {
             Ok(None) => forecast.unchanged += 1,
             Ok(Some((after, paths))) => {

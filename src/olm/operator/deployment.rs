@@ -1,15 +1,18 @@
 //! The Deployments of an operator: what its ClusterServiceVersion wants of them, and what they are.
 
 mod additions;
+pub(crate) mod config;
 
 use crate::gate::{self, Observed, Reason, Verdict};
 use crate::merge::{Manager, MergeError, Outcome, initial, merge};
 use crate::object::writers;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyDeployment};
+use crate::olm::api::keys::annotation::SUBSCRIPTION_CONFIG;
 use crate::olm::api::keys::label;
 use crate::olm::api::{GROUP, MANAGER};
 use crate::olm::names::label_value;
 use crate::olm::permissions::hash;
+use config::Config;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -148,16 +151,16 @@ pub(crate) fn owner_reference(csv: &ClusterServiceVersion) -> Value {
         "uid": csv.metadata.uid, "controller": false, "blockOwnerDeletion": false})
 }
 
-/// The Deployment as it is created. What a Subscription configures belongs here, between the entry and the variable.
-pub(crate) fn desired(csv: &ClusterServiceVersion, entry: &StrategyDeployment) -> Value {
+/// The Deployment as it is created.
+pub(crate) fn desired(csv: &ClusterServiceVersion, entry: &StrategyDeployment, config: &Config) -> Value {
     let mut spec = entry.spec.clone();
     put(&mut spec, "revisionHistoryLimit", HISTORY.into());
-    let template = member(&mut spec, "template");
-    let annotations = member(member(template, "metadata"), "annotations");
+    let annotations = member(member(member(&mut spec, "template"), "metadata"), "annotations");
     for (key, value) in csv.metadata.annotations.iter().flatten() {
         put(annotations, key, value.as_str().into());
     }
-    let containers = member(template, "spec").get_mut("containers").and_then(Value::as_array_mut);
+    let annotations = config.apply(&mut spec);
+    let containers = member(member(&mut spec, "template"), "spec").get_mut("containers").and_then(Value::as_array_mut);
     let name = csv.metadata.name.as_deref().unwrap_or_default();
     containers.into_iter().flatten().for_each(|container| set_variable(container, CONDITION_NAME, name));
     let mut labels: Map<String, Value> =
@@ -168,7 +171,7 @@ pub(crate) fn desired(csv: &ClusterServiceVersion, entry: &StrategyDeployment) -
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": entry.name, "namespace": csv.metadata.namespace, "labels": labels,
-            "ownerReferences": [owner_reference(csv)]},
+            "annotations": annotations, "ownerReferences": [owner_reference(csv)]},
         "spec": spec,
     })
 }
@@ -206,9 +209,10 @@ pub(crate) fn look(
     csv: &ClusterServiceVersion,
     entry: &StrategyDeployment,
     live: Option<&Live>,
+    config: &Config,
 ) -> (Health, Option<Write>) {
     let name = entry.name.clone();
-    let desired = desired(csv, entry);
+    let desired = desired(csv, entry, &config.clone().remembered(csv, live));
     let Some(live) = live else {
         let message = format!("missing deployment with name={name}");
         return (Health::Missing(message), Some(Write::Create { name, object: initial(desired) }));
@@ -238,7 +242,9 @@ pub(crate) fn change(desired: &Value, live: &Live) -> Result<Option<(Value, Vec<
         Outcome::Same => ((*live.object).clone(), Vec::new()),
         Outcome::Changed { object, fields } | Outcome::Replace { object, fields } => (object, fields),
     };
-    fields.retain(|field| !live.kept.contains(field));
+    let remembers = format!("metadata.annotations[{SUBSCRIPTION_CONFIG}]");
+    // It changes nothing that runs.
+    fields.retain(|field| !live.kept.contains(field) && *field != remembers);
     let (object, handed_over) = handed_over(object, &desired);
     if handed_over {
         fields.push("metadata.ownerReferences".to_owned());

@@ -1,5 +1,6 @@
 //! The phases of a ClusterServiceVersion: for each what is looked at, in order, and which phase follows.
 
+use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
 use super::given::Given;
 use super::{Facts, Group, State, chain, requirements};
@@ -163,8 +164,10 @@ fn phase(csv: &ClusterServiceVersion) -> Phase {
 /// How its Deployments are, the worst that is to be said of them, and what has to be written.
 fn look(facts: &Facts<'_>, strategy: &StrategyDetails) -> (Health, Vec<Write>) {
     let (mut worst, mut writes) = (Health::Ready, Vec::new());
+    let name = facts.csv.metadata.name.as_deref().unwrap_or_default();
+    let config = Config::of(name, facts.subscribers, facts.proxy);
     for entry in &strategy.deployments {
-        let (health, write) = deployment::look(facts.csv, entry, facts.deployments.get(&entry.name));
+        let (health, write) = deployment::look(facts.csv, entry, facts.deployments.get(&entry.name), &config);
         writes.extend(write);
         if rank(&health) > rank(&worst) {
             worst = health;

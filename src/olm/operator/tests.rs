@@ -1,5 +1,6 @@
 //! One namespace with its ClusterServiceVersions, and what is done for one of them.
 
+mod config;
 mod copies;
 mod drift;
 mod given;
@@ -11,6 +12,7 @@ mod tenancy;
 mod writes;
 
 use super::deployment::Live;
+use super::deployment::config::{Config, Proxy, Subscriber};
 use super::group::targets;
 use super::requirements::{Account, ApiService, Definition, World};
 use super::rights::{Binding, Rights};
@@ -51,6 +53,8 @@ struct Cluster {
     /// Rules of the account `server`, in the namespace `shop` or, where that is empty, everywhere.
     rules: Vec<(&'static str, PolicyRule)>,
     conditions: Vec<Value>,
+    subscribers: Vec<Subscriber>,
+    proxy: Proxy,
     failing: BTreeMap<String, String>,
     kubernetes: Result<semver::Version, String>,
     components: Vec<Value>,
@@ -99,6 +103,8 @@ impl Cluster {
             accounts: BTreeMap::new(),
             rules: Vec::new(),
             conditions: Vec::new(),
+            subscribers: Vec::new(),
+            proxy: Proxy::default(),
             failing: BTreeMap::new(),
             kubernetes: Ok(semver::Version::new(1, 33, 2)),
             components: Vec::new(),
@@ -130,7 +136,8 @@ impl Cluster {
     fn deployed(mut self, name: &str, status: Value) -> Cluster {
         let csv: ClusterServiceVersion = typed(self.csv(name).clone());
         for entry in &csv.spec.install.spec.as_ref().unwrap().deployments {
-            let mut object = super::deployment::desired(&csv, entry);
+            let config = Config::of(name, &self.subscribers, &self.proxy);
+            let mut object = super::deployment::desired(&csv, entry, &config);
             object["metadata"]["uid"] = json!(format!("uid-{}", entry.name));
             object["metadata"]["resourceVersion"] = json!("9");
             object["metadata"]["generation"] = json!(1);
@@ -189,6 +196,8 @@ impl Cluster {
             world: &world,
             deployments: &self.deployments,
             conditions: &conditions,
+            subscribers: &self.subscribers,
+            proxy: &self.proxy,
             failing: &self.failing,
             components: &component::Known::new(self.components.iter().cloned().map(Arc::new)),
         };

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 const AS_EXPECTED: &str = "AsExpected";
 const STARTING: &str = "Starting";
+const UPGRADEABLE: &str = "Upgradeable";
 /// Most bytes of what is said of one thing.
 const CAUSE: usize = 1000;
 
@@ -31,6 +32,17 @@ pub(crate) enum Packages {
     Failed(String),
 }
 
+/// Whether operators fit the next minor version of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It has not been looked at yet.
+    #[default]
+    Unknown,
+    All,
+    /// Reason and message.
+    Hindered(&'static str, String),
+}
+
 /// Whom the report is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
@@ -44,12 +56,19 @@ pub(crate) struct Subject<'a> {
 pub(crate) fn lifecycle(
     before: &ClusterOperatorStatus,
     subject: Subject<'_>,
-    progress: &Progress,
+    (progress, fit): (&Progress, &Fit),
     now: Timestamp,
 ) -> ClusterOperatorStatus {
     let related =
         [["", "namespaces", subject.namespace], [GROUP, "clusterserviceversions", ""], [GROUP, "operatorgroups", ""]];
-    of_loop(before, subject, progress, now).end(&related)
+    let mut report = of_loop(before, subject, progress, now);
+    match fit {
+        // A process that begins anew does not let an update pass that another one holds.
+        Fit::Unknown => report.restore(UPGRADEABLE),
+        Fit::All => {}
+        Fit::Hindered(reason, message) => report.set(UPGRADEABLE, false, reason, message),
+    }
+    report.end(&related)
 }
 
 /// What `operator-lifecycle-manager-catalog` reports. Catalogs of users that cannot be read say so themselves, and do not count.
@@ -112,7 +131,7 @@ pub(crate) fn package_server(
             report.set("Degraded", true, not_yet, &cause);
         }
     }
-    report.set("Upgradeable", true, AS_EXPECTED, "Safe to upgrade");
+    report.set(UPGRADEABLE, true, AS_EXPECTED, "Safe to upgrade");
     let service = ["apiregistration.k8s.io", "apiservices", "v1.packages.operators.coreos.com"];
     report.end(&[["", "namespaces", subject.namespace], service])
 }
@@ -129,12 +148,12 @@ fn of_loop<'a>(
     if progress.done || report.has(version) {
         report.set("Available", true, AS_EXPECTED, "");
         report.set("Progressing", false, AS_EXPECTED, &format!("Deployed {version}"));
-        report.set("Upgradeable", true, AS_EXPECTED, "");
+        report.set(UPGRADEABLE, true, AS_EXPECTED, "");
         report.versions = versions(&[("operator", version)]);
     } else {
         report.keep("Available");
         report.set("Progressing", true, STARTING, &format!("Waiting to see update {version} succeed"));
-        report.keep("Upgradeable");
+        report.keep(UPGRADEABLE);
     }
     let errors: Vec<_> = progress.errors.iter().map(|error| shortened(error, CAUSE)).collect();
     let reason = if errors.is_empty() { AS_EXPECTED } else { "WorkFails" };
@@ -176,6 +195,15 @@ impl<'a> Report<'a> {
     fn keep(&mut self, type_: &str) {
         if !self.holds(type_) {
             self.set(type_, false, STARTING, "");
+        }
+    }
+
+    /// As it was before, if it was said.
+    fn restore(&mut self, type_: &str) {
+        let before = find(&self.before.conditions, type_).cloned();
+        let place = self.conditions.iter_mut().find(|known| known.type_ == type_);
+        if let (Some(before), Some(place)) = (before, place) {
+            *place = before;
         }
     }
 

@@ -18,7 +18,8 @@ mod whole;
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::operator::tenancy::{Tenancy, Tenant};
-use crate::olm::operator::{Decision, Facts, component, condition, decide, group};
+use crate::olm::operator::{Decision, Facts, compatibility, component, condition, decide, group};
+use crate::olm::source::operators::Fit;
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
@@ -31,17 +32,20 @@ use memory::Memory;
 use perform::{Key, Perform};
 use served::Served;
 use settled::Settled;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use views::CsvView;
 
 /// What is configured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperatorSettings {
     /// Namespaces in which operators for all namespaces are copied even if they are not elsewhere.
     pub protected: BTreeSet<String>,
+    /// Of the cluster.
+    pub release: String,
 }
 
 pub(crate) struct OperatorController {
@@ -60,6 +64,8 @@ pub(crate) struct OperatorController {
     not_copied: Option<BTreeSet<String>>,
     events: Events,
     figures: Arc<OperatorFigures>,
+    /// The ClusterServiceVersions that were looked at last.
+    seen: Option<BTreeMap<String, Arc<CsvView>>>,
 }
 
 impl OperatorController {
@@ -90,6 +96,7 @@ impl OperatorController {
             leading,
             events,
             figures,
+            seen: None,
         }
     }
 
@@ -97,6 +104,7 @@ impl OperatorController {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let leading = *self.leading.borrow_and_update();
+            self.look_at_versions();
             let deadline = if leading { self.turn(Timestamp::now()) } else { None };
             tokio::select! {
                 () = due(&self.changed, deadline, &stop) => {}
@@ -104,6 +112,21 @@ impl OperatorController {
             }
         }
         self.writer.end().await;
+    }
+
+    /// Tells whether all fit the next minor version of the cluster: whoever reports that need not be who keeps operators.
+    fn look_at_versions(&mut self) {
+        let Some(all) = self.live.csvs.all() else { return };
+        if self.seen.as_ref().is_some_and(|seen| roles::is_same(seen, &all)) {
+            return;
+        }
+        let installed = all.values().map(|view| compatibility::Installed::of(&view.0));
+        let fit = match compatibility::hindrance(Ok(&self.settings.release), installed) {
+            None => Fit::All,
+            Some(hindrance) => Fit::Hindered(hindrance.reason, hindrance.message),
+        };
+        self.figures.on_fit(fit);
+        self.seen = Some(all);
     }
 
     /// Does what is due, and returns when something is although nothing has changed.
@@ -155,6 +178,8 @@ impl OperatorController {
                 groups: &namespace.groups,
                 world: &world,
                 deployments: &namespace.deployments,
+                subscribers: namespace.subscribers,
+                proxy: known.proxy(),
                 conditions: &namespace.conditions,
                 failing: &failing,
                 components: known.components(),
@@ -192,7 +217,7 @@ impl OperatorController {
     }
 
     /// Why the server does not take Deployments, by name.
-    fn failing(&self, namespace: &Namespace<'_>) -> std::collections::BTreeMap<String, String> {
+    fn failing(&self, namespace: &Namespace<'_>) -> BTreeMap<String, String> {
         let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
         let failures = self.writer.rejections().into_iter();
         failures.filter_map(|(key, error)| Some((key.strip_prefix(&prefix)?.to_owned(), error))).collect()

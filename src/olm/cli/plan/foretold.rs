@@ -5,6 +5,7 @@ use super::state::State;
 use crate::cli::release::ImageSource;
 use crate::object::read::Read;
 use crate::olm::api::install_plan::InstallPlan;
+use crate::olm::api::subscription::Subscription;
 use crate::olm::bundle::{Bundle, read};
 use crate::olm::catalog::objects::manifests;
 use crate::olm::cli::input;
@@ -12,6 +13,7 @@ use crate::olm::forecast::known::{Key, Known};
 use crate::olm::forecast::{
     Forecast, Premise, ReadStep, Unfit, belonging, forecast, kinds, looked_at, replaced, steps, stricter,
 };
+use crate::olm::operator::deployment::config::Subscriber;
 use crate::olm::plan::reference::{Found, Reference, Unpacked as Unpacks};
 use crate::olm::plan::step::Action;
 use crate::olm::resolve::answer::New;
@@ -66,6 +68,7 @@ pub(super) async fn foretell(
     if !failed.is_empty() {
         return Ok(Forecast { held: failed, ..Forecast::default() });
     }
+    let subscribers = subscribers(now, &wanted);
     let (mut all, mut superseded) = (Forecast::default(), planned.superseded);
     let kubernetes = parse_tolerant(&state.cluster.kubernetes)
         .map_err(|_| "the version of the API server is not known from here".to_owned());
@@ -82,6 +85,7 @@ pub(super) async fn foretell(
                     is_new,
                     superseded: &superseded,
                     groups: &state.groups,
+                    subscribers: &subscribers,
                     unfit: &unfit,
                     kubernetes: kubernetes.as_ref().map_err(String::as_str),
                     values: showing.values,
@@ -96,6 +100,22 @@ pub(super) async fn foretell(
         }
     }
     Ok(all)
+}
+
+/// Subscriptions with what they have chosen, or would choose in this round.
+fn subscribers(now: &Hypothesis, wanted: &[New]) -> Vec<Subscriber> {
+    let of = |subscription: &Arc<Subscription>| {
+        let name = subscription.metadata.name.clone().unwrap_or_default();
+        let status = subscription.status.as_ref();
+        let new = wanted.iter().find(|new| new.subscriptions.contains(&name)).map(|new| new.name.clone());
+        Subscriber {
+            current_csv: new.or_else(|| status.map(|it| it.current_csv.clone())).unwrap_or_default(),
+            installed_csv: status.map(|it| it.installed_csv.clone()).unwrap_or_default(),
+            config: subscription.spec.config.clone(),
+            name,
+        }
+    };
+    now.subscriptions.iter().map(of).collect()
 }
 
 /// Asks the API server about all that would be written, without writing it, by the rights of who asks.

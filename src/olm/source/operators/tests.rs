@@ -151,10 +151,32 @@ fn related_objects_are_those_of_the_release() {
     let (own, global) = (subject("1.0.0"), Subject { version: "1.0.0", namespace: GLOBAL_CATALOG_NAMESPACE });
     for (name, status) in [
         (cluster_operator::CATALOG, catalog(&new, own, &Progress::default(), at(1))),
-        (cluster_operator::LIFECYCLE, lifecycle(&new, own, &Progress::default(), at(1))),
+        (cluster_operator::LIFECYCLE, lifecycle(&new, own, (&Progress::default(), &Fit::Unknown), at(1))),
         (cluster_operator::MARKETPLACE, marketplace(&new, global, &Progress::default(), at(1))),
         (cluster_operator::PACKAGE_SERVER, package_server(&new, own, &Packages::Starting, at(1))),
     ] {
         assert_eq!(status.related_objects, manifest(name), "{name}");
     }
+}
+
+#[test]
+fn operators_that_do_not_fit_hold_the_next_minor_version_and_a_restart_lets_nothing_pass() {
+    let upgradeable = |status: &ClusterOperatorStatus| {
+        said(status).into_iter().find(|it| it.contains("Upgradeable")).unwrap_or_default()
+    };
+    let report = |before: &ClusterOperatorStatus, done: bool, fit: &Fit, seconds: i64| {
+        lifecycle(before, subject("1.0.0"), (&progress(done, &[]), fit), at(seconds))
+    };
+    let first = report(&ClusterOperatorStatus::default(), false, &Fit::Unknown, 1);
+    assert_eq!(upgradeable(&first), "-Upgradeable Starting: ");
+    // Work is done, and what is installed has not been looked at.
+    let done = report(&first, true, &Fit::Unknown, 2);
+    assert_eq!(upgradeable(&done), "-Upgradeable Starting: ");
+    let fits = report(&done, true, &Fit::All, 3);
+    assert_eq!(upgradeable(&fits), "+Upgradeable AsExpected: ");
+    let held = report(&fits, true, &Fit::Hindered("R", "m".to_owned()), 4);
+    assert_eq!(upgradeable(&held), "-Upgradeable R: m");
+    let again = report(&held, false, &Fit::Unknown, 5);
+    assert_eq!(again, held, "the next process says the same until it knows better");
+    assert_eq!(upgradeable(&report(&again, true, &Fit::All, 6)), "+Upgradeable AsExpected: ");
 }

@@ -5,6 +5,7 @@ use crate::cluster::requests::RequestCounts;
 use crate::olm::endpoints::Id;
 use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
 use crate::olm::source::health::health;
+use crate::olm::source::operators::Fit;
 use crate::olm::work::follow::id;
 use crate::olm::work::operators::OperatorFigures;
 use crate::olm::work::subscriptions::SubscriptionFigures;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// A process is ready after that long whatever its catalogs do: a registry that sends one bit by bit would keep the replicas of the
 /// next release from taking the place of these.
@@ -42,6 +44,11 @@ enum Missing {
 }
 
 impl Figures {
+    /// Whether all operators fit the next minor version of the cluster.
+    pub(super) fn fit(&self) -> watch::Receiver<Fit> {
+        self.operators.fit()
+    }
+
     pub(crate) fn new(
         requests: RequestCounts,
         (subscriptions, operators): (Arc<SubscriptionFigures>, Arc<OperatorFigures>),

@@ -6,7 +6,7 @@ use super::settings::Settings;
 use crate::cluster::Objects;
 use crate::cluster::writer::Writer;
 use crate::object::cluster_operator::ClusterOperatorStatus;
-use crate::olm::source::operators::{self, Packages, Progress, Subject};
+use crate::olm::source::operators::{self, Fit, Packages, Progress, Subject};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ pub(super) struct Outlook {
     pub catalogs: Progress,
     /// `None` before it is known which default catalogs there are.
     pub defaults: Option<Progress>,
+    /// Of what is installed.
+    pub fit: Fit,
 }
 
 /// Writes what differs. Returns when it has to be looked again although nothing changes.
@@ -48,7 +50,7 @@ pub(super) fn bring(
     };
     let names = &settings.operators;
     report(&names.catalog, &|before| operators::catalog(before, own, &outlook.catalogs, now));
-    report(&names.lifecycle, &|before| operators::lifecycle(before, own, &outlook.catalogs, now));
+    report(&names.lifecycle, &|before| operators::lifecycle(before, own, (&outlook.catalogs, &outlook.fit), now));
     if let Some(defaults) = &outlook.defaults {
         report(&names.marketplace, &|before| operators::marketplace(before, global, defaults, now));
     }

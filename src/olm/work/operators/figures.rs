@@ -3,19 +3,31 @@
 use super::live::Live;
 use crate::olm::api::cluster_service_version::Phase;
 use crate::olm::metrics::CsvFigures;
+use crate::olm::source::operators::Fit;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
 
 /// Is asked at each scrape.
 #[derive(Default)]
 pub(crate) struct OperatorFigures {
     live: OnceLock<Live>,
     upgrades: AtomicU64,
+    fit: watch::Sender<Fit>,
 }
 
 impl OperatorFigures {
     pub(super) fn show(&self, live: Live) {
         let _first = self.live.set(live);
+    }
+
+    /// Whether all operators fit the next minor version of the cluster.
+    pub(crate) fn fit(&self) -> watch::Receiver<Fit> {
+        self.fit.subscribe()
+    }
+
+    pub(super) fn on_fit(&self, fit: Fit) {
+        self.fit.send_if_modified(|known| std::mem::replace(known, fit.clone()) != fit);
     }
 
     pub(super) fn on_upgrade(&self) {

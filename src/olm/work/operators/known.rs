@@ -9,12 +9,13 @@ use super::views::{ConditionView, ConfigView, Csv, CsvView, GroupView};
 use crate::olm::api::olm_config::{self, OLMConfig};
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::operator::deployment::Live as LiveDeployment;
+use crate::olm::operator::deployment::config::{Proxy, Subscriber};
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
 use crate::olm::operator::roles::GROUP_KIND;
 use crate::olm::operator::{Group, component};
-use crate::olm::work::follow::{by_id, id};
+use crate::olm::work::follow::{by_id, by_namespace, id};
 use crate::olm::work::version::ServerVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(super) struct Known {
     /// Those that can be written into.
     namespaces: Namespaces,
     deployments: BTreeMap<Id, LiveDeployment>,
+    subscribers: BTreeMap<String, Vec<Subscriber>>,
+    proxy: Proxy,
     definitions: BTreeMap<String, Definition>,
     services: BTreeMap<String, ApiService>,
     accounts: BTreeMap<Id, Account>,
@@ -50,6 +53,7 @@ pub(super) struct Namespace<'a> {
     pub deployments: BTreeMap<String, LiveDeployment>,
     /// All of its ClusterServiceVersions can be read.
     pub is_whole: bool,
+    pub subscribers: &'a [Subscriber],
 }
 
 impl Known {
@@ -87,6 +91,9 @@ impl Known {
             config: configs.get(olm_config::NAME).cloned(),
             namespaces,
             deployments: deployments.collect(),
+            subscribers: by_namespace(&live.subscribers, |it| it.subscriber.clone())?,
+            // Until it is known whether there is one, no pod begins that would have to be replaced.
+            proxy: proxy(live)?,
             definitions: live.definitions.all()?.into_iter().map(|(name, it)| (name, it.definition.clone())).collect(),
             services: api_services.into_iter().map(|(name, it)| (name, it.service.clone())).collect(),
             accounts: by_id(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
@@ -115,6 +122,7 @@ impl Known {
             conditions: within(&self.conditions, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
             deployments: within(&self.deployments, name).map(|((_, id), it)| (id.clone(), it.clone())).collect(),
             is_whole: self.unread_csvs.iter().all(|(of, _)| of != name),
+            subscribers: self.subscribers.get(name).map(Vec::as_slice).unwrap_or_default(),
         }
     }
 
@@ -187,9 +195,21 @@ impl Known {
             && self.components.owner(&id).is_none_or(|owner| owner.kind != GROUP_KIND)
     }
 
+    pub(super) fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
     pub(super) fn components(&self) -> &component::Known {
         &self.components
     }
+}
+
+/// `None` before it is known.
+fn proxy(live: &Live) -> Option<Proxy> {
+    if live.proxies.is_absent() {
+        return Some(Proxy::default());
+    }
+    Some(live.proxies.all()?.get("cluster").map(|it| it.proxy.clone()).unwrap_or_default())
 }
 
 fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {

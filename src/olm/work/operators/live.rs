@@ -2,7 +2,7 @@
 
 use super::views::{
     AccountView, BindingView, ComponentView, ConditionView, ConfigView, CsvView, DefinitionView, DeploymentView,
-    GroupView, NamespaceView, RoleView, ServiceView,
+    GroupView, NamespaceView, ProxyView, RoleView, ServiceView, SubscriberView,
 };
 use crate::cluster::followed::Followed;
 use crate::cluster::watcher::Selector;
@@ -12,6 +12,7 @@ use crate::olm::api::keys::label;
 use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::api::subscription::Subscription;
 use crate::olm::operator::component;
 use crate::olm::operator::definition::Definition;
 use crate::olm::work::follow::{Follow, originals};
@@ -37,6 +38,9 @@ pub(super) struct Live {
     pub bindings: Arc<Followed<BindingView<false>>>,
     pub cluster_roles: Arc<Followed<RoleView<true>>>,
     pub cluster_bindings: Arc<Followed<BindingView<true>>>,
+    pub subscribers: Arc<Followed<SubscriberView>>,
+    /// The only one has no other name than `cluster`.
+    pub proxies: Arc<Followed<ProxyView>>,
     // Those that were made here.
     pub services: Arc<Followed<ComponentView<{ component::Kind::Service as usize }>>>,
     pub mutating: Arc<Followed<ComponentView<{ component::Kind::MutatingWebhookConfiguration as usize }>>>,
@@ -77,6 +81,7 @@ impl Live {
     pub(super) fn start(clients: &Clients, changed: &Arc<Notify>, stop: &CancellationToken) -> Live {
         let follow = Follow { clients, changed, stop };
         let managed = || Selector::Labels(format!("{}=true", label::MANAGED));
+        let proxies = Kind::known("config.openshift.io", "v1", "Proxy", "proxies", false);
         let kind = component_kind;
         let definitions = Kind::of::<Definition>(false);
         let accounts = Kind::known("", "v1", "ServiceAccount", "serviceaccounts", true);
@@ -94,6 +99,8 @@ impl Live {
             bindings: follow.start(kind(component::Kind::RoleBinding), "", Selector::All),
             cluster_roles: follow.start(kind(component::Kind::ClusterRole), "", Selector::All),
             cluster_bindings: follow.start(kind(component::Kind::ClusterRoleBinding), "", Selector::All),
+            subscribers: follow.start_each(Kind::of::<Subscription>(true), "", Selector::All),
+            proxies: follow.start(proxies, "", Selector::All),
             services: follow.start(kind(component::Kind::Service), "", managed()),
             mutating: follow.start(kind(component::Kind::MutatingWebhookConfiguration), "", managed()),
             validating: follow.start(kind(component::Kind::ValidatingWebhookConfiguration), "", managed()),

@@ -8,8 +8,10 @@ use crate::olm::api::keys::label;
 use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::api::subscription::Subscription;
 use crate::olm::operator::component;
 use crate::olm::operator::definition::Definition as DefinitionObject;
+use crate::olm::operator::deployment::config::{Proxy, Subscriber};
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::operator::rights::Rules;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -96,6 +98,50 @@ impl View for NamespaceView {
     fn of(object: Namespace) -> Self {
         let (version, is_active) = (version(&object.metadata), object.metadata.deletion_timestamp.is_none());
         NamespaceView { version, is_active, labels: object.metadata.labels.unwrap_or_default() }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// A Subscription as far as it counts for Deployments.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SubscriberView {
+    version: String,
+    pub subscriber: Subscriber,
+}
+
+impl View for SubscriberView {
+    type Object = Subscription;
+
+    fn of(object: Subscription) -> Self {
+        let version = version(&object.metadata);
+        let (current_csv, installed_csv) =
+            object.status.map(|status| (status.current_csv, status.installed_csv)).unwrap_or_default();
+        let name = object.metadata.name.unwrap_or_default();
+        let subscriber = Subscriber { name, current_csv, installed_csv, config: object.spec.config };
+        SubscriberView { version, subscriber }
+    }
+
+    fn version(&self) -> &str {
+        &self.version
+    }
+}
+
+/// The proxy of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ProxyView {
+    version: String,
+    pub proxy: Proxy,
+}
+
+impl View for ProxyView {
+    type Object = Whole;
+
+    fn of(object: Whole) -> Self {
+        let version = version(&object.metadata);
+        ProxyView { version, proxy: Proxy::of(&object.into_value(("config.openshift.io/v1", "Proxy"))) }
     }
 
     fn version(&self) -> &str {
