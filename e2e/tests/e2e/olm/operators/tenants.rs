@@ -95,30 +95,28 @@ impl World {
     async fn until_table(&self, what: &str, expected: &[(&str, &str)]) {
         let expected: BTreeMap<String, String> =
             expected.iter().map(|(who, verbs)| ((*who).to_owned(), (*verbs).to_owned())).collect();
-        let mut last = BTreeMap::new();
-        for _ in 0..100 {
-            last = self.table().await;
-            if last == expected {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        }
-        assert_eq!(last, expected, "{what}");
+        soon(&format!("{what}: {expected:?}"), async || self.table().await == expected).await;
     }
 
     async fn until_labels(&self, uid: &str, expected: &[&str]) {
-        let key = format!("olm.operatorgroup.uid/{uid}");
+        let labels = ListParams::default().labels(&format!("olm.operatorgroup.uid/{uid}"));
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let mut names = Vec::new();
-        for _ in 0..100 {
-            let all = namespaces.list(&ListParams::default().labels(&key)).await.unwrap();
-            names = all.iter().map(ResourceExt::name_any).collect();
-            if names == expected {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        }
-        assert_eq!(names, expected);
+        let names =
+            async || namespaces.list(&labels).await.unwrap().iter().map(ResourceExt::name_any).collect::<Vec<_>>();
+        soon(&format!("labels of {expected:?}"), async || names().await == expected).await;
+    }
+
+    /// Gives a user a ClusterRole in a namespace.
+    async fn bind(&self, user: &str, role: &str, namespace: &str) {
+        let subject = json!({"kind": "User", "name": user, "apiGroup": RBAC});
+        self.apply(&json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding",
+            "metadata": {"name": user, "namespace": namespace},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}, "subjects": [subject]}))
+            .await;
+    }
+
+    fn csvs_of(&self, namespace: &str) -> Api<ClusterServiceVersion> {
+        Api::namespaced(self.client.clone(), namespace)
     }
 
     fn groups(&self) -> Api<OperatorGroup> {
@@ -164,16 +162,7 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
         world.namespace(name).await;
     }
     for user in ["admin", "edit", "view"] {
-        let subject = json!({"kind": "User", "name": user, "apiGroup": RBAC});
-        let mut binding = in_shop(
-            &format!("{RBAC}/v1"),
-            "RoleBinding",
-            user,
-            json!({"roleRef":
-            {"apiGroup": RBAC, "kind": "ClusterRole", "name": user}, "subjects": [subject]}),
-        );
-        binding["metadata"]["namespace"] = json!("mall");
-        world.apply(&binding).await;
+        world.bind(user, user, "mall").await;
     }
     world.start();
     world.until_table("before", &users(false, [false, false, false])).await;
@@ -183,35 +172,15 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
     world.until_succeeded(NAME).await;
     world.until_table("installed", &users(true, [true, true, false])).await;
     let one = world.groups().get("one").await.unwrap();
-    world.until_labels(&one.uid().unwrap(), &["mall", SHOP]).await;
+    let uid = one.uid().unwrap();
+    world.until_labels(&uid, &["mall", SHOP]).await;
     assert_eq!(one.annotations()["olm.providedAPIs"], "Widget.v1.example.com");
-    let in_mall: Api<ClusterServiceVersion> = Api::namespaced(world.client.clone(), "mall");
     let wait = world.cluster.until("the copy", &[PROCESS]).within(LIMIT);
     let is_copied = |it: &ClusterServiceVersion| {
         it.status.as_ref().is_some_and(|it| (&it.phase, it.reason.as_str()) == (&Phase::Succeeded, "Copied"))
     };
-    wait.existing(in_mall.clone(), NAME, is_copied).await.unwrap();
-    // By either name the group gives its users what its operators provide.
-    let names = world.of_groups().await;
-    assert_eq!(names.len(), 6, "{names:?}");
-    let given = names.iter().find(|name| name.starts_with("olm.og.one.view-")).unwrap();
-    for (user, role) in [("guest", given.as_str()), ("visitor", "one-view")] {
-        let subject = json!({"kind": "User", "name": user, "apiGroup": RBAC});
-        let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": {"name": user, "namespace": "park"},
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}, "subjects": [subject]});
-        world.apply(&binding).await;
-        for (verb, expected) in [("list", true), ("create", false)] {
-            let mut may = !expected;
-            for _ in 0..50 {
-                may = world.may(user, verb, ("example.com", "widgets"), "park").await;
-                if may == expected {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            }
-            assert_eq!(may, expected, "{user} {verb}");
-        }
-    }
+    wait.existing(world.csvs_of("mall"), NAME, is_copied).await.unwrap();
+    roles_of_the_group(&world).await;
 
     // A target comes, and one goes.
     world.apply(&group("one", json!({"targetNamespaces": [SHOP, "mall", "park"]}))).await;
@@ -219,9 +188,9 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
     world.until_succeeded(NAME).await;
     world.apply(&group("one", json!({"targetNamespaces": [SHOP, "park"]}))).await;
     world.until_table("a target less", &users(true, [true, false, true])).await;
-    world.until_labels(&one.uid().unwrap(), &["park", SHOP]).await;
+    world.until_labels(&uid, &["park", SHOP]).await;
     let wait = world.cluster.until("the copy to be gone", &[PROCESS]).within(LIMIT);
-    wait.object(in_mall, NAME, |it| it.is_none()).await.unwrap();
+    wait.object(world.csvs_of("mall"), NAME, |it| it.is_none()).await.unwrap();
     world.until_succeeded(NAME).await;
 
     conflict(&world).await;
@@ -231,18 +200,35 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
     // The group goes. What runs goes on.
     world.groups().delete("one", &Default::default()).await.unwrap();
     world.until("to be told", NAME, |it| it.reason == "NoOperatorGroup").await;
-    world.until_labels(&one.uid().unwrap(), &[]).await;
-    for _ in 0..50 {
-        if world.of_groups().await.is_empty() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    }
-    assert_eq!(world.of_groups().await, Vec::<String>::new());
+    world.until_labels(&uid, &[]).await;
+    soon("the roles of the group are gone", async || world.of_groups().await.is_empty()).await;
     let after = world.deployment().await;
     assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation));
     world.until_table("without a group", &users(true, [true, false, true])).await;
     world.cluster.down().await.unwrap();
+}
+
+/// By either name the group gives its users what its operators provide.
+async fn roles_of_the_group(world: &World) {
+    let names = world.of_groups().await;
+    assert_eq!(names.len(), 6, "{names:?}");
+    let given = names.iter().find(|name| name.starts_with("olm.og.one.view-")).unwrap();
+    for (user, role) in [("guest", given.as_str()), ("visitor", "one-view")] {
+        world.bind(user, role, "park").await;
+        let may = async |verb: &str| world.may(user, verb, ("example.com", "widgets"), "park").await;
+        soon(user, async || may("list").await).await;
+        assert!(!may("create").await);
+    }
+}
+
+async fn soon(what: &str, is_so: impl AsyncFn() -> bool) {
+    for _ in 0..100 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    panic!("{what}: not so");
 }
 
 /// Another group protects the same API in one of the namespaces, and then no more.
@@ -254,9 +240,8 @@ async fn conflict(world: &World) {
     world.until("to be refused", NAME, |it| it.reason == "InterOperatorGroupOwnerConflict").await;
     let wait = world.cluster.until("the Deployment to be gone", &[PROCESS]).within(LIMIT);
     wait.object(world.deployments(), "server", |it| it.is_none()).await.unwrap();
-    let in_park: Api<ClusterServiceVersion> = Api::namespaced(world.client.clone(), "park");
     let wait = world.cluster.until("the copy to be gone", &[PROCESS]).within(LIMIT);
-    wait.object(in_park, NAME, |it| it.is_none()).await.unwrap();
+    wait.object(world.csvs_of("park"), NAME, |it| it.is_none()).await.unwrap();
     let one = world.groups().get("one").await.unwrap();
     assert_eq!(one.annotations().get("olm.providedAPIs"), None);
     world.kubectl(["delete", "operatorgroup", "-n", "rival", "two"]).await;
@@ -301,17 +286,11 @@ async fn operator_for_all_namespaces_may_work_in_each_and_loses_that_with_its_gr
     world.carry_out_version(&version("1.0.0")).await;
     world.until_succeeded(NAME).await;
     let everywhere = async |expected: bool| {
-        for namespace in [SHOP, "mall", "default"] {
-            let mut may = !expected;
-            for _ in 0..50 {
-                may = world.may(ACCOUNT, "update", ("", "configmaps"), namespace).await;
-                if may == expected || (namespace == SHOP && !expected) {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            }
-            assert!(may == expected || namespace == SHOP, "{namespace}");
+        for namespace in ["mall", "default"] {
+            let may = async || world.may(ACCOUNT, "update", ("", "configmaps"), namespace).await;
+            soon(&format!("{namespace}: {expected}"), async || may().await == expected).await;
         }
+        assert!(world.may(ACCOUNT, "update", ("", "configmaps"), SHOP).await);
     };
     everywhere(true).await;
     assert!(world.may(ACCOUNT, "watch", ("", "namespaces"), "").await);
