@@ -2,22 +2,28 @@
 //! in between, the next look begins with what there is then.
 
 mod account;
+pub(crate) mod apis;
 mod chain;
 pub(crate) mod compatibility;
 pub(crate) mod component;
 pub(crate) mod condition;
+pub(crate) mod copies;
 pub(crate) mod definition;
 pub(crate) mod deployment;
+pub(crate) mod given;
 pub(crate) mod group;
 mod identity;
+pub(crate) mod labels;
 mod mode;
 mod phase;
 pub(crate) mod requirements;
 pub(crate) mod rights;
+pub(crate) mod roles;
 pub(crate) mod serving;
 mod state;
+pub(crate) mod tenancy;
 
-use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, reason};
+use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, Phase, reason};
 use crate::olm::api::keys::CLEANUP_FINALIZER;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
@@ -39,6 +45,16 @@ pub(crate) struct Group<'a> {
     pub targets: Vec<String>,
 }
 
+/// What its OperatorGroup means for a ClusterServiceVersion.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant<'a> {
+    pub apis: tenancy::Verdict,
+    /// Those that can be written into.
+    pub namespaces: &'a group::Namespaces,
+    /// uids of its copies by namespace.
+    pub copies: BTreeMap<String, String>,
+}
+
 /// What a decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
@@ -47,6 +63,7 @@ pub(crate) struct Facts<'a> {
     pub siblings: &'a BTreeMap<&'a str, &'a ClusterServiceVersion>,
     /// Those of its namespace.
     pub groups: &'a [Group<'a>],
+    pub tenant: &'a Tenant<'a>,
     pub world: &'a World<'a>,
     /// Those of its namespace by name.
     pub deployments: &'a BTreeMap<String, Live>,
@@ -106,15 +123,20 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     if let Some(patch) = identity::patch(csv, facts.groups) {
         return Decision { patch: Some(patch), ..Decision::default() };
     }
-    let turn = match identity::check(csv, facts.groups) {
-        Err(state) => Turn::to(state),
-        Ok(group) => phase::turn(facts, group, &before, now),
+    let (turn, of_groups) = match identity::check(csv, facts.groups) {
+        Err(state) => (Turn::to(state), Vec::new()),
+        Ok(group) => match &facts.tenant.apis {
+            // Its group is written first.
+            tenancy::Verdict::Waits => return Decision::default(),
+            tenancy::Verdict::Refused(state) => (phase::expelled(facts, state.clone()), Vec::new()),
+            tenancy::Verdict::Free => member(facts, group, &before, now),
+        },
     };
     let Turn {
         state,
         requirements,
         writes,
-        components,
+        mut components,
         certificates,
         conversions,
         rotation,
@@ -133,8 +155,34 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
     }
     let status = (after != before).then(|| (state, Box::new(after)));
     // What it is has to be written before it is acted upon, so that a process that ends in between goes on at the same place.
+    components.extend(of_groups);
     let patch = None;
     Decision { patch, status, deployments: writes, components, certificates, conversions, delete, is_replaced, next }
+}
+
+/// For a member of a group.
+fn member(
+    facts: &Facts<'_>,
+    group: &Group<'_>,
+    before: &ClusterServiceVersionStatus,
+    now: Timestamp,
+) -> (Turn, Vec<component::Write>) {
+    let given = given::look(facts.csv, group, (facts.tenant, facts.components), facts.world.rights);
+    let mut turn = phase::turn(facts, (group, &given), before, now);
+    // What runs has its rights everywhere from the beginning.
+    let is_ready = turn.state.as_ref().is_some_and(|state| state.phase == Phase::InstallReady);
+    if before.phase == Phase::Pending && is_ready && !given.is_complete() {
+        turn.state = None;
+    }
+    match component::writes(given.wanted, given.surplus, facts.components) {
+        Ok(writes) => (turn, writes),
+        Err(error) => (phase::component_refused(&error), Vec::new()),
+    }
+}
+
+/// Whether it belongs to a group that fits.
+pub(crate) fn is_member(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> bool {
+    identity::check(csv, groups).is_ok()
 }
 
 /// What failed for want of rights goes on once they are there, or nobody asks for them any more.

@@ -150,6 +150,11 @@ pub(crate) fn hash(value: &impl Serialize, end: &str) -> String {
     base_62(Sha224::digest(json(value) + end).as_slice())
 }
 
+/// The same of a text as it is.
+pub(crate) fn text_hash(text: &str) -> String {
+    base_62(Sha224::digest(text).as_slice())
+}
+
 /// A rule as text, in which others find it again.
 pub(crate) fn rule_text(rule: &PolicyRule) -> String {
     json(&Rule::from(rule))

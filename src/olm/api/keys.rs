@@ -58,6 +58,8 @@ pub mod annotation {
     pub const OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
     /// On ClusterServiceVersions, not on copies: the target namespaces, sorted, with commas; empty means all of them.
     pub const TARGET_NAMESPACES: &str = "olm.targetNamespaces";
+    /// On copies of ClusterServiceVersions: the hash of what was copied.
+    pub const COPIED_CONTENT: &str = "olm.operatorframework.io/copied-content";
     /// On an OperatorGroup: the APIs of its members as `<Kind>.<version>.<group>`, sorted, with commas.
     pub const PROVIDED_APIS: &str = "olm.providedAPIs";
     /// On a CatalogSource: the image with variables in braces, which follow the version of Kubernetes.

@@ -4,6 +4,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as MetaCondition, LabelSelector, Time};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Types and reasons of `status.conditions`.
 pub mod condition {
@@ -33,15 +35,28 @@ pub struct OperatorGroupSpec {
     pub target_namespaces: Vec<String>,
     /// Labels of namespaces. An empty one counts as none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
+    pub selector: Option<NamespaceSelector>,
     /// With whose rights operators are installed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_account_name: String,
+    /// Older tools write it. It has no meaning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<Value>,
     /// The annotation with the provided APIs is kept as it is.
     #[serde(rename = "staticProvidedAPIs", skip_serializing_if = "super::is_false")]
     pub static_provided_apis: bool,
     #[serde(skip_serializing_if = "UpgradeStrategy::is_default")]
     pub upgrade_strategy: UpgradeStrategy,
+}
+
+/// A label selector. Documentation shows labels directly in it, which count as if they were below `matchLabels`: were they dropped, an empty
+/// selector would remain, which means all namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NamespaceSelector {
+    #[serde(flatten)]
+    pub selector: LabelSelector,
+    #[serde(flatten)]
+    pub labels: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

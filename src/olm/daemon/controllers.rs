@@ -61,7 +61,7 @@ impl Common<'_> {
         let plans = PlanController::new(self.settings.of_plans()?, clients, objects(), leads, contents, told, stop);
         let (leads, figures) = (self.leads(Loop::Operators), self.figures.2.clone());
         let operators =
-            OperatorController::new(clients, objects(), leads, events, (figures, &self.settings.release_version), stop);
+            OperatorController::new(self.settings.of_operators(), (clients, objects()), leads, (events, figures), stop);
         Ok(vec![
             tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),
             tokio::spawn(task::guarded("plans", stop, plans.run(stop.clone()))),

@@ -7,6 +7,7 @@ use crate::olm::api::{GLOBAL_CATALOG_NAMESPACE, LEASE, NAMESPACE, PACKAGE_SERVIC
 use crate::olm::duration;
 use crate::olm::source::pod::ImageAccess;
 use crate::olm::work::certificate::Identity;
+use crate::olm::work::operators::OperatorSettings;
 use crate::olm::work::{catalogs, plans, subscriptions};
 use crate::process::serving::Serving;
 use crate::process::settings::{LeaseSettings, SettingsError, address};
@@ -81,6 +82,9 @@ pub(crate) struct Settings {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LOOP",
         default_values_t = [Loop::Catalogs, Loop::Subscriptions, Loop::Operators])]
     pub loops: Vec<Loop>,
+    /// Namespaces, separated by commas, in which operators for all namespaces appear even if OLMConfig says that they are not copied.
+    #[arg(long = "protectedCopiedCSVNamespaces", value_delimiter = ',', value_name = "LIST")]
+    protected_namespaces: Vec<String>,
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -181,8 +185,6 @@ struct Older {
     util_image: Option<String>,
     #[arg(long = "watchedNamespaces", hide = true)]
     watched_namespaces: Option<String>,
-    #[arg(long = "protectedCopiedCSVNamespaces", hide = true)]
-    protected_namespaces: Option<String>,
     #[arg(long, hide = true)]
     client_ca: Option<String>,
     #[arg(long, hide = true)]
@@ -236,6 +238,11 @@ impl Settings {
         Ok(plans::Settings { namespace: self.namespace.clone(), retried })
     }
 
+    pub(super) fn of_operators(&self) -> OperatorSettings {
+        let protected = self.protected_namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+        OperatorSettings { protected: protected.map(str::to_owned).collect(), release: self.release_version.clone() }
+    }
+
     /// The namespace whose catalogs all others see.
     pub(super) fn global_namespace(&self) -> &str {
         let namespace = self.global_catalog_namespace.as_ref().filter(|name| !name.is_empty());
@@ -283,7 +290,6 @@ impl Older {
             ("--opmImage", &self.opm_image),
             ("--util-image", &self.util_image),
             ("--watchedNamespaces", &self.watched_namespaces),
-            ("--protectedCopiedCSVNamespaces", &self.protected_namespaces),
             ("--client-ca", &self.client_ca),
             ("--workers", &self.workers),
         ];

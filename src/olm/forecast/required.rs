@@ -107,5 +107,6 @@ fn service(object: &Value) -> ApiService {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let mut available = conditions.filter(|it| it.get("type").is_some_and(|it| it == "Available"));
     let is_available = available.any(|it| it.get("status").is_some_and(|it| it == "True"));
-    ApiService { uid: text("/metadata/uid"), is_available, ..ApiService::default() }
+    let has_service = object.pointer("/spec/service").is_some_and(Value::is_object);
+    ApiService { uid: text("/metadata/uid"), is_available, has_service, ..ApiService::default() }
 }

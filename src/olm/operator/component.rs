@@ -124,6 +124,8 @@ impl Owner {
 pub(crate) struct Known {
     objects: BTreeMap<Id, Arc<Value>>,
     by_owner: BTreeMap<Owner, BTreeSet<Id>>,
+    /// By the namespace that they were copied from, and the name of their owner.
+    copied: BTreeMap<(String, String), BTreeSet<Id>>,
 }
 
 impl Known {
@@ -132,6 +134,11 @@ impl Known {
         for object in objects {
             let Some(id) = Id::of(&object) else { continue };
             if let Some(owner) = Owner::of(&object) {
+                let from =
+                    object.pointer("/metadata/labels").and_then(|labels| labels.get(label::COPIED_FROM)?.as_str());
+                if let Some(from) = from {
+                    known.copied.entry((from.to_owned(), owner.name.clone())).or_default().insert(id.clone());
+                }
                 known.by_owner.entry(owner).or_default().insert(id.clone());
             }
             known.objects.insert(id, object);
@@ -141,6 +148,20 @@ impl Known {
 
     pub(crate) fn get(&self, id: &Id) -> Option<&Value> {
         self.objects.get(id).map(Arc::as_ref)
+    }
+
+    pub(crate) fn owner(&self, id: &Id) -> Option<Owner> {
+        Owner::of(self.get(id)?)
+    }
+
+    /// Those in other namespaces that were copied for this owner.
+    pub(crate) fn copied(&self, owner: Owner) -> impl Iterator<Item = &Id> {
+        self.copied.get(&(owner.namespace, owner.name)).into_iter().flatten()
+    }
+
+    /// Those whose owner is of this kind.
+    pub(crate) fn of_kind(&self, kind: &str) -> impl Iterator<Item = &Id> {
+        self.by_owner.iter().filter(move |(owner, _)| owner.kind == kind).flat_map(|(_, ids)| ids)
     }
 
     pub(crate) fn of_owner(&self, owner: &Owner) -> impl Iterator<Item = (&Id, &Value)> {

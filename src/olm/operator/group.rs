@@ -21,13 +21,20 @@ pub(crate) fn targets(spec: &OperatorGroupSpec, namespaces: &Namespaces) -> Vec<
     if !named.is_empty() {
         return named.into_iter().cloned().collect();
     }
-    match spec.selector.as_ref().filter(|selector| !selector::is_empty(selector)) {
-        None => vec![ALL.to_owned()],
-        Some(selector) => {
-            let selected = namespaces.iter().filter(|(_, labels)| selector::matches(selector, labels));
-            selected.map(|(name, _)| name.clone()).collect()
-        }
-    }
+    let Some(given) = spec.selector.as_ref().filter(|it| !it.labels.is_empty() || !selector::is_empty(&it.selector))
+    else {
+        return vec![ALL.to_owned()];
+    };
+    // What cannot be the value of a label is none that a namespace has.
+    let is_labelled = |labels: &BTreeMap<String, String>| {
+        given
+            .labels
+            .iter()
+            .all(|(key, value)| value.as_str().is_some() && labels.get(key).map(String::as_str) == value.as_str())
+    };
+    let is_selected =
+        |labels: &BTreeMap<String, String>| selector::matches(&given.selector, labels) && is_labelled(labels);
+    namespaces.iter().filter(|(_, labels)| is_selected(labels)).map(|(name, _)| name.clone()).collect()
 }
 
 /// What the status of a group depends on.

@@ -1,8 +1,9 @@
 //! What marks a ClusterServiceVersion as one that is looked after: its labels, annotations and finalizer; and whether it belongs to
 //! an OperatorGroup that fits.
 
+use super::apis::{self, Apis};
 use super::{Group, State, mode};
-use crate::olm::api::cluster_service_version::{ApiServiceDescription, ClusterServiceVersion, CrdDescription, reason};
+use crate::olm::api::cluster_service_version::{ClusterServiceVersion, reason};
 use crate::olm::api::keys::{CLEANUP_FINALIZER, annotation, label};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -73,34 +74,8 @@ fn annotations(csv: &ClusterServiceVersion, group: &Group<'_>) -> BTreeMap<Strin
 
 /// Which APIs it provides and requires, so that others can ask for it by them.
 fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
-    let definitions = &csv.spec.custom_resource_definitions;
-    let services = &csv.spec.api_service_definitions;
-    let of_definition = |it: &CrdDescription| api_label(&it.kind, &it.version, it.group());
-    let of_service = |it: &ApiServiceDescription| api_label(&it.kind, &it.version, &it.group);
-    let keys = |definitions: &[CrdDescription], services: &[ApiServiceDescription], value: &str| {
-        let keys = definitions.iter().map(of_definition).chain(services.iter().map(of_service));
-        keys.map(|key| (key, value.to_owned())).collect::<Vec<_>>()
+    let labelled = |all: Apis, value: &'static str| {
+        all.into_iter().map(move |api| (format!("{}{}", label::API, apis::hash(&api)), value.to_owned()))
     };
-    let required = keys(&definitions.required, &services.required, "required");
-    required.into_iter().chain(keys(&definitions.owned, &services.owned, "provided")).collect()
-}
-
-fn api_label(kind: &str, version: &str, group: &str) -> String {
-    format!("{}{:x}", label::API, fnv_1a(&format!("{kind}.{version}.{group}")))
-}
-
-/// The 64-bit hash that keys of labels and annotations have.
-fn fnv_1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hashes_are_those_that_are_published() {
-        let hashes = ["", "a", "foobar"].map(fnv_1a);
-        assert_eq!(hashes, [0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
-    }
+    labelled(apis::required(csv), "required").chain(labelled(apis::provided(csv), "provided")).collect()
 }

@@ -4,6 +4,7 @@ mod failed;
 
 use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
+use super::given::Given;
 use super::serving::{self, Serving, certificate, conversion};
 use super::{Facts, Group, State, account, chain, component, requirements};
 use crate::olm::api::cluster_service_version::{
@@ -43,14 +44,19 @@ impl Turn {
 }
 
 /// One step from the phase that it is in.
-pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionStatus, now: Timestamp) -> Turn {
+pub(super) fn turn(
+    facts: &Facts<'_>,
+    (group, given): (&Group<'_>, &Given),
+    status: &ClusterServiceVersionStatus,
+    now: Timestamp,
+) -> Turn {
     match &status.phase {
         Phase::None => Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked")),
-        Phase::Pending => pending(facts),
+        Phase::Pending => pending(facts, given),
         Phase::InstallReady => with_serving(facts, group, now, |serving| install(facts, serving, now)),
         Phase::Installing => with_serving(facts, group, now, |serving| installing(facts, serving, status, now)),
-        Phase::Succeeded => succeeded(facts, group, now),
-        Phase::Failed => failed::turn(facts, group, status, now),
+        Phase::Succeeded => succeeded(facts, (group, given), now),
+        Phase::Failed => failed::turn(facts, (group, given), status, now),
         Phase::Replacing => replacing(facts, group),
         Phase::Deleting => Turn { delete: true, ..Turn::default() },
         // Nobody writes these.
@@ -58,6 +64,27 @@ pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterService
             Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked"))
         }
     }
+}
+
+/// It must not run: its Deployments are deleted.
+pub(super) fn expelled(facts: &Facts<'_>, state: State) -> Turn {
+    let writes = deployment::leftovers(facts.csv, &[], facts.deployments.iter());
+    // Without pods that answer, its webhooks would refuse what others write.
+    let owner = component::Owner::csv(facts.csv);
+    let is_webhook = |id: &component::Id| {
+        matches!(
+            id.kind,
+            component::Kind::MutatingWebhookConfiguration | component::Kind::ValidatingWebhookConfiguration
+        )
+    };
+    let webhooks = facts.components.of_owner(&owner).filter(|(id, _)| is_webhook(id));
+    let components = webhooks.filter_map(|(id, live)| component::delete(id, live)).collect();
+    Turn { writes, components, ..Turn::to(state) }
+}
+
+/// An object beside its Deployments cannot be made what it has to be.
+pub(super) fn component_refused(error: &str) -> Turn {
+    Turn::to(component_failed(error))
 }
 
 /// What it consists of, or why that cannot be said.
@@ -110,7 +137,7 @@ fn conflict(facts: &Facts<'_>, strategy: &StrategyDetails) -> Option<State> {
     obstacle(facts, strategy).or_else(foreign)
 }
 
-fn pending(facts: &Facts<'_>) -> Turn {
+fn pending(facts: &Facts<'_>, given: &Given) -> Turn {
     let predecessor = chain::predecessor(facts.csv, facts.siblings);
     let condition =
         predecessor.and_then(|before| before.metadata.name.as_deref()).and_then(|name| facts.conditions.get(name));
@@ -119,7 +146,7 @@ fn pending(facts: &Facts<'_>) -> Turn {
         return Turn::to(State::pending(reason::OPERATOR_CONDITION_NOT_UPGRADEABLE, message));
     }
     with_strategy(facts, |strategy| {
-        let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
+        let verdict = requirements::check(facts.csv, strategy, facts.siblings, (facts.world, given));
         if !verdict.met {
             let message = "one or more requirements couldn't be found";
             return Turn::to(State::pending(reason::REQUIREMENTS_NOT_MET, message)).with(verdict.lines);
@@ -295,12 +322,12 @@ fn replaced_by(facts: &Facts<'_>, successor: &ClusterServiceVersion, message: &s
     Turn { is_replaced: true, ..Turn::to(state) }
 }
 
-fn succeeded(facts: &Facts<'_>, group: &Group<'_>, now: Timestamp) -> Turn {
+fn succeeded(facts: &Facts<'_>, (group, given): (&Group<'_>, &Given), now: Timestamp) -> Turn {
     if let Some(successor) = chain::successor(facts.csv, facts.siblings) {
         return replaced_by(facts, successor, "being replaced by csv: ");
     }
     with_strategy(facts, |strategy| {
-        let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
+        let verdict = requirements::check(facts.csv, strategy, facts.siblings, (facts.world, given));
         // After an edit.
         if let Some(state) = obstacle(facts, strategy).filter(|_| verdict.met) {
             return Turn::to(state);

@@ -2,6 +2,8 @@
 
 use super::chain;
 use super::component::Owner;
+use super::given::Given;
+use super::mode::ALL;
 use super::rights::Rights;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::{
@@ -13,6 +15,9 @@ use crate::version;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// So many namespaces are named where rights are missing.
+const TOLD: usize = 3;
 
 /// What requirements depend on.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +61,8 @@ pub(crate) struct ApiService {
     pub since: Option<Timestamp>,
     /// Whom its labels name.
     pub owner: Option<Owner>,
+    /// A Service answers for it, and not the API server itself.
+    pub has_service: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,10 +89,10 @@ pub(crate) fn check(
     csv: &ClusterServiceVersion,
     strategy: &StrategyDetails,
     siblings: &BTreeMap<&str, &ClusterServiceVersion>,
-    world: &World<'_>,
+    (world, given): (&World<'_>, &Given),
 ) -> Verdict {
     let mut lines = of_cluster(csv, strategy, siblings, world);
-    lines.extend(accounts(csv, strategy, world));
+    lines.extend(accounts(csv, strategy, (world, given)));
     Verdict { met: lines.iter().all(RequirementStatus::is_met), lines }
 }
 
@@ -222,50 +229,79 @@ fn native(wanted: &NativeApi, world: &World<'_>) -> RequirementStatus {
 }
 
 /// A line for each account that the operator runs as, with a part for each of its rules.
-fn accounts(csv: &ClusterServiceVersion, strategy: &StrategyDetails, world: &World<'_>) -> Vec<RequirementStatus> {
+fn accounts(
+    csv: &ClusterServiceVersion,
+    strategy: &StrategyDetails,
+    (world, given): (&World<'_>, &Given),
+) -> Vec<RequirementStatus> {
     let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
     let mut lines: BTreeMap<&str, RequirementStatus> = BTreeMap::new();
-    let namespaced = strategy.permissions.iter().map(|it| (it, namespace));
-    for (permission, at) in namespaced.chain(strategy.cluster_permissions.iter().map(|it| (it, ""))) {
+    let namespaced = strategy.permissions.iter().enumerate().map(|(at, it)| (it, given.places(at, namespace)));
+    for (permission, places) in namespaced.chain(strategy.cluster_permissions.iter().map(|it| (it, vec![ALL]))) {
         let name = permission.service_account_name.as_str();
         let fresh = || RequirementStatus { status: Requirement::Present, ..line("", "v1", "ServiceAccount", name) };
         let entry = lines.entry(name).or_insert_with(fresh);
         let (status, message) = match world.accounts.get(&(namespace.to_owned(), name.to_owned())) {
-            None => (Requirement::NotPresent, "Service account does not exist"),
+            None => (Requirement::NotPresent, "Service account does not exist".to_owned()),
             Some(account) if !account.owners.is_empty() && !is_owner(csv, account) => {
-                (Requirement::PresentNotSatisfied, "Service account is owned by another ClusterServiceVersion")
+                let message = "Service account is owned by another ClusterServiceVersion";
+                (Requirement::PresentNotSatisfied, message.to_owned())
             }
             Some(_) => {
-                let parts = rules(permission, namespace, at, world);
-                let is_satisfied = parts.iter().all(|part| part.status == Requirement::Satisfied);
+                let (parts, lacking) = rules(permission, namespace, &places, world);
                 entry.dependents.extend(parts);
-                if is_satisfied {
+                if lacking.is_empty() {
                     continue;
                 }
-                (Requirement::PresentNotSatisfied, "Policy rule not satisfied for service account")
+                (Requirement::PresentNotSatisfied, unsatisfied(namespace, &lacking))
             }
         };
         entry.status = status;
-        message.clone_into(&mut entry.message);
+        entry.message = message;
     }
     lines.into_values().collect()
+}
+
+/// Other namespaces than its own are named.
+fn unsatisfied(own: &str, lacking: &BTreeSet<&str>) -> String {
+    let message = "Policy rule not satisfied for service account";
+    let others: Vec<&str> = lacking.iter().copied().filter(|it| *it != own && *it != ALL).collect();
+    let named = others.iter().copied().take(TOLD).collect::<Vec<_>>().join(", ");
+    match others.len() {
+        0 => message.to_owned(),
+        1 => format!("{message} in namespace {named}"),
+        count if count <= TOLD => format!("{message} in namespaces {named}"),
+        count => format!("{message} in {count} namespaces, such as {named}"),
+    }
 }
 
 fn is_owner(csv: &ClusterServiceVersion, account: &Account) -> bool {
     csv.metadata.uid.as_ref().is_some_and(|uid| account.owners.contains(uid))
 }
 
-/// `at`: the namespace of the rules; empty for all of them.
-fn rules(permission: &StrategyPermissions, namespace: &str, at: &str, world: &World<'_>) -> Vec<DependentStatus> {
+/// `places`: the namespaces of the rules; an empty one for all of them. Returns those where a rule is missing as well.
+fn rules<'a>(
+    permission: &StrategyPermissions,
+    namespace: &str,
+    places: &[&'a str],
+    world: &World<'_>,
+) -> (Vec<DependentStatus>, BTreeSet<&'a str>) {
     let account = (namespace, permission.service_account_name.as_str());
-    let scope = if at.is_empty() { "cluster" } else { "namespaced" };
-    let part = |rule| DependentStatus {
-        group: "rbac.authorization.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        kind: "PolicyRule".to_owned(),
-        status: if world.rights.allow(account, at, rule) { Requirement::Satisfied } else { Requirement::NotSatisfied },
-        message: format!("{scope} rule:{}", rule_text(rule)),
-        uuid: String::new(),
+    let scope = if places.contains(&ALL) { "cluster" } else { "namespaced" };
+    let mut lacking = BTreeSet::new();
+    let mut part = |rule| {
+        let missing: Vec<&str> = places.iter().copied().filter(|at| !world.rights.allow(account, at, rule)).collect();
+        let status = if missing.is_empty() { Requirement::Satisfied } else { Requirement::NotSatisfied };
+        lacking.extend(missing);
+        DependentStatus {
+            group: "rbac.authorization.k8s.io".to_owned(),
+            version: "v1".to_owned(),
+            kind: "PolicyRule".to_owned(),
+            status,
+            message: format!("{scope} rule:{}", rule_text(rule)),
+            uuid: String::new(),
+        }
     };
-    permission.rules.iter().map(part).collect()
+    let parts = permission.rules.iter().map(&mut part).collect();
+    (parts, lacking)
 }

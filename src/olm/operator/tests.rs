@@ -1,11 +1,15 @@
 //! One namespace with its ClusterServiceVersions, and what is done for one of them.
 
 mod config;
+mod copies;
 mod drift;
+mod given;
 mod groups;
 mod phases;
 mod required;
+mod roles;
 mod serving;
+mod tenancy;
 mod writes;
 
 use super::deployment::Live;
@@ -13,7 +17,8 @@ use super::deployment::config::{Config, Proxy, Subscriber};
 use super::group::targets;
 use super::requirements::{Account, ApiService, Definition, World};
 use super::rights::{Binding, Rights};
-use super::{Decision, Facts, Group, component, decide};
+use super::tenancy::{Tenancy, Verdict};
+use super::{Decision, Facts, Group, Tenant, component, decide, is_member, tenancy as tenants};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
@@ -36,6 +41,12 @@ fn at(minute: i64) -> Timestamp {
 struct Cluster {
     csvs: Vec<Value>,
     groups: Vec<Value>,
+    /// Beside `shop`, without labels.
+    namespaces: Vec<&'static str>,
+    /// Groups of other namespaces.
+    others: Vec<Value>,
+    /// uids of copies by namespace.
+    copies: BTreeMap<String, String>,
     deployments: BTreeMap<String, Live>,
     definitions: BTreeMap<String, Definition>,
     services: BTreeMap<String, ApiService>,
@@ -88,6 +99,9 @@ impl Cluster {
         Cluster {
             csvs: csvs.into_iter().collect(),
             groups: vec![group],
+            namespaces: Vec::new(),
+            others: Vec::new(),
+            copies: BTreeMap::new(),
             deployments: BTreeMap::new(),
             definitions: BTreeMap::new(),
             services: BTreeMap::new(),
@@ -112,6 +126,16 @@ impl Cluster {
             if let Some(patch) = self.decide(&name, 0).patch {
                 merge(&mut self.csvs[at], &patch);
             }
+        }
+        self.named()
+    }
+
+    /// The group names the APIs of its members.
+    fn named(mut self) -> Cluster {
+        let all: Vec<ClusterServiceVersion> = self.csvs.iter().cloned().map(typed).collect();
+        let apis: Vec<String> = all.iter().flat_map(super::apis::provided).collect();
+        if let Some(group) = self.groups.first_mut().filter(|_| !apis.is_empty()) {
+            group["metadata"]["annotations"] = json!({"olm.providedAPIs": apis.join(",")});
         }
         self
     }
@@ -148,9 +172,23 @@ impl Cluster {
         let csvs: Vec<ClusterServiceVersion> = self.csvs.iter().cloned().map(typed).collect();
         let siblings = csvs.iter().map(|it| (it.metadata.name.as_deref().unwrap(), it)).collect();
         let groups: Vec<OperatorGroup> = self.groups.iter().cloned().map(typed).collect();
-        let namespaces = BTreeMap::from([("shop".to_owned(), self.labels.clone())]);
-        let groups: Vec<Group<'_>> =
-            groups.iter().map(|it| Group { object: it, targets: targets(&it.spec, &namespaces) }).collect();
+        let namespaces = self.namespaces.iter().chain(&["shop"]);
+        let namespaces = namespaces.map(|name| ((*name).to_owned(), self.labels.clone())).collect();
+        let group = |it| -> Group<'_> {
+            let object: &OperatorGroup = it;
+            Group { object, targets: targets(&object.spec, &namespaces) }
+        };
+        let groups: Vec<Group<'_>> = groups.iter().map(group).collect();
+        let others: Vec<OperatorGroup> = self.others.iter().cloned().map(typed).collect();
+        let others: Vec<Group<'_>> = others.iter().map(group).collect();
+        let csv = csvs.iter().find(|it| it.metadata.name.as_deref() == Some(name)).unwrap();
+        let members = csvs.iter().filter(|csv| is_member(csv, &groups)).collect();
+        let own = groups.first().map(|group| tenants::Tenant { group, members, is_whole: true });
+        let other = |group| tenants::Tenant { group, members: Vec::new(), is_whole: false };
+        let all: Vec<_> = own.into_iter().chain(others.iter().map(other)).collect();
+        let tenancy = Tenancy::new(&all);
+        let apis = groups.first().map_or(Verdict::Free, |group| tenancy.verdict(group, csv));
+        let tenant = Tenant { apis, namespaces: &namespaces, copies: self.copies.clone() };
         let conditions: Vec<OperatorCondition> = self.conditions.iter().cloned().map(typed).collect();
         let conditions = conditions.iter().map(|it| (it.metadata.name.as_deref().unwrap(), it)).collect();
         let rights = self.rights();
@@ -163,7 +201,8 @@ impl Cluster {
             rights: &rights,
         };
         let facts = Facts {
-            csv: csvs.iter().find(|it| it.metadata.name.as_deref() == Some(name)).unwrap(),
+            csv,
+            tenant: &tenant,
             siblings: &siblings,
             groups: &groups,
             world: &world,

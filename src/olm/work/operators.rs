@@ -2,7 +2,9 @@
 //! writes. Only the holder of the lease writes.
 
 mod certificates;
+mod copies;
 mod figures;
+mod groups;
 mod known;
 mod live;
 mod made;
@@ -10,11 +12,13 @@ mod memory;
 mod perform;
 mod roles;
 mod served;
+mod settled;
 mod views;
 mod whole;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
+use crate::olm::operator::tenancy::{Tenancy, Tenant};
 use crate::olm::operator::{Decision, Facts, Group, compatibility, component, condition, decide, group};
 use crate::olm::source::operators::Fit;
 use crate::olm::work::scoped::Accounts;
@@ -22,6 +26,7 @@ use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
 use certificates::Certificates;
+use copies::Copies;
 pub(crate) use figures::OperatorFigures;
 use jiff::Timestamp;
 use known::{Known, Namespace};
@@ -29,14 +34,25 @@ use live::Live;
 use memory::Memory;
 use perform::{Key, Perform};
 use served::Served;
-use std::collections::BTreeMap;
+use settled::Settled;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use views::CsvView;
 
+/// What is configured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OperatorSettings {
+    /// Namespaces in which operators for all namespaces are copied even if they are not elsewhere.
+    pub protected: BTreeSet<String>,
+    /// Of the cluster.
+    pub release: String,
+}
+
 pub(crate) struct OperatorController {
+    settings: OperatorSettings,
     objects: Objects,
     changed: Arc<Notify>,
     leading: watch::Receiver<bool>,
@@ -47,10 +63,12 @@ pub(crate) struct OperatorController {
     writer: Arc<Writer<Key>>,
     memory: Arc<Memory>,
     accounts: Accounts,
+    settled: Settled,
+    copies: Copies,
+    /// uids of operators that are told not to be copied; `None` before it is known whether they are.
+    not_copied: Option<BTreeSet<String>>,
     events: Events,
     figures: Arc<OperatorFigures>,
-    /// Of the cluster.
-    release: String,
     /// The ClusterServiceVersions that were looked at last.
     seen: Option<BTreeMap<String, Arc<CsvView>>>,
 }
@@ -58,14 +76,14 @@ pub(crate) struct OperatorController {
 impl OperatorController {
     /// `objects` writes while the lease is held. `leading` says whether it is.
     pub(crate) fn new(
-        clients: &Arc<Clients>,
-        objects: Objects,
+        settings: OperatorSettings,
+        (clients, objects): (&Arc<Clients>, Objects),
         leading: watch::Receiver<bool>,
-        events: Events,
-        (figures, release): (Arc<OperatorFigures>, &str),
+        (events, figures): (Events, Arc<OperatorFigures>),
         stop: &CancellationToken,
     ) -> OperatorController {
         let changed = Arc::new(Notify::new());
+        let copies = Copies::start(clients, objects.clone(), leading.clone(), changed.clone(), stop);
         let live = Live::start(clients, &changed, stop);
         figures.show(live.clone());
         OperatorController {
@@ -75,13 +93,16 @@ impl OperatorController {
             writer: Writer::new(changed.clone()),
             memory: Arc::default(),
             accounts: Accounts::new(clients),
+            settled: Settled::default(),
+            copies,
+            not_copied: None,
+            settings,
             live,
             objects,
             changed,
             leading,
             events,
             figures,
-            release: release.to_owned(),
             seen: None,
         }
     }
@@ -107,7 +128,7 @@ impl OperatorController {
             return;
         }
         let installed = all.values().map(|view| compatibility::Installed::of(&view.0));
-        let fit = match compatibility::hindrance(Ok(&self.release), installed) {
+        let fit = match compatibility::hindrance(Ok(&self.settings.release), installed) {
             None => Fit::All,
             Some(hindrance) => Fit::Hindered(hindrance.reason, hindrance.message),
         };
@@ -124,7 +145,13 @@ impl OperatorController {
         self.served.want(known.natives(), known.kinds_version());
         let served = self.served.known();
         self.certificates.want(known.csvs(), &self.live);
-        let next = known.namespaces().filter_map(|namespace| self.bring(&known, &namespace, &served, (now, at))).min();
+        let namespaces: Vec<Namespace<'_>> = known.namespaces().collect();
+        let tenants: Vec<Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
+        let tenancy = Tenancy::new(&tenants);
+        let bring = |namespace| self.bring(&known, namespace, (&tenancy, &served), (now, at));
+        let next = namespaces.iter().filter_map(bring).min();
+        self.bring_groups(&known, &namespaces, (&tenancy, &served), &self.perform(at));
+        self.bring_copies(&known, at, now);
         next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
     }
 
@@ -132,7 +159,7 @@ impl OperatorController {
         &self,
         known: &Known,
         namespace: &Namespace<'_>,
-        served: &served::Kinds,
+        (tenancy, served): (&Tenancy<'_>, &served::Kinds),
         (now, at): (Timestamp, Instant),
     ) -> Option<Timestamp> {
         let perform = self.perform(at);
@@ -153,8 +180,10 @@ impl OperatorController {
         let refused = self.writer.rejections();
         let mut next: Option<Timestamp> = None;
         for csv in namespace.csvs.values() {
+            let tenant = self.tenant(known, (namespace, csv), tenancy);
             let facts = Facts {
                 csv,
+                tenant: &tenant,
                 siblings: &namespace.csvs,
                 groups: &namespace.groups,
                 world: &world,

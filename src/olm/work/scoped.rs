@@ -59,7 +59,7 @@ impl Accounts {
         let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let granted = accounts.create_token_request(account, &PostParams::default(), &request).await;
         let granted = granted.map_err(|error| ApiError::of(&attempt, error))?;
-        let token = granted.status.map(|status| status.token).unwrap_or_default();
+        let token = granted.status.and_then(|status| status.token).unwrap_or_default();
         let client = self
             .clients
             .with_token(&token)

@@ -2,6 +2,7 @@
 //! rights that the release gives it, and no others.
 
 mod config;
+mod copies;
 mod disturbed;
 mod drift;
 mod groups;
@@ -9,6 +10,7 @@ mod installed;
 mod required;
 mod sample;
 mod serving;
+mod tenants;
 mod writers;
 
 use std::ops::RangeInclusive;
@@ -128,6 +130,19 @@ impl World {
         let subject = json!({"kind": "ServiceAccount", "name": "server", "namespace": SHOP});
         let binding = json!({"roleRef": {"apiGroup": rbac, "kind": "Role", "name": "server"}, "subjects": [subject]});
         self.apply(&in_shop(&format!("{rbac}/v1"), "RoleBinding", "server", binding)).await;
+    }
+
+    /// The rights that the account has in its namespace, in all of them.
+    async fn rights_everywhere(&self) {
+        let rbac = "rbac.authorization.k8s.io";
+        let of = |kind: &str| json!({"apiVersion": format!("{rbac}/v1"), "kind": kind, "metadata": {"name": "server"}});
+        let mut role = of("ClusterRole");
+        role["rules"] = json!([rule()]);
+        self.apply(&role).await;
+        let mut binding = of("ClusterRoleBinding");
+        binding["roleRef"] = json!({"apiGroup": rbac, "kind": "ClusterRole", "name": "server"});
+        binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "server", "namespace": SHOP}]);
+        self.apply(&binding).await;
     }
 }
 

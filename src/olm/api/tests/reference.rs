@@ -25,9 +25,10 @@ const DIFFERENCES: [(&str, &str, &str); 18] = [
     ("clusterserviceversions", ".spec.install.spec.deployments[].spec.template", OPEN),
     // Operators of the older version that write the conditions where the newer one has them are understood.
     ("operatorconditions", ".spec.conditions", "only ours"),
-    // Keys that are none of a selector are refused instead of dropped.
+    // Keys that are none of a selector count as labels instead of being dropped.
     ("operatorgroups", ".spec.selector", OPEN),
-    ("operatorgroups", ".spec.selector", "anyOf"),
+    // Documentation shows it.
+    ("operatorgroups", ".spec.serviceAccount", "only ours"),
     ("subscriptions", ".spec.config.affinity.nodeAffinity", OPEN),
     ("subscriptions", ".spec.config.affinity.podAffinity", OPEN),
     ("subscriptions", ".spec.config.affinity.podAntiAffinity", OPEN),

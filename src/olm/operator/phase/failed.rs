@@ -7,6 +7,7 @@ use super::{
 use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, reason};
 use crate::olm::api::operator_group::UpgradeStrategy;
 use crate::olm::operator::deployment::Health;
+use crate::olm::operator::given::Given;
 use crate::olm::operator::serving::{self, Serving};
 use crate::olm::operator::{Facts, Group, State, chain, requirements};
 use jiff::Timestamp;
@@ -26,7 +27,12 @@ const OF_GROUPS: [(&str, &str); 7] = [
 ];
 const SUPPORTED: &str = "InstallModes now support target namespaces";
 
-pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterServiceVersionStatus, now: Timestamp) -> Turn {
+pub(super) fn turn(
+    facts: &Facts<'_>,
+    (group, given): (&Group<'_>, &Given),
+    status: &ClusterServiceVersionStatus,
+    now: Timestamp,
+) -> Turn {
     let goes_on = group.object.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward;
     if let Some(successor) = chain::successor(facts.csv, facts.siblings).filter(|_| goes_on) {
         return replaced_by(facts, successor, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: ");
@@ -36,7 +42,7 @@ pub(super) fn turn(facts: &Facts<'_>, group: &Group<'_>, status: &ClusterService
         return Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, *message));
     }
     with_strategy(facts, |strategy| {
-        let verdict = requirements::check(facts.csv, strategy, facts.siblings, facts.world);
+        let verdict = requirements::check(facts.csv, strategy, facts.siblings, (facts.world, given));
         if !verdict.met {
             let state = State::pending(reason::REQUIREMENTS_NOT_MET, "requirements not met");
             return Turn::to(state).with(verdict.lines);

@@ -75,6 +75,12 @@ fn targets_are_those_that_are_named_then_those_that_are_selected_then_all() {
         (json!({"selector": {"matchLabels": {}}}), vec![""]),
         (json!({"selector": selector}), vec!["a", "b"]),
         (json!({"selector": {"matchLabels": {"x": "z"}}}), vec![]),
+        // As documentation shows it: a key that is none of a selector is a label, whatever stands beside it.
+        (json!({"selector": {"x": "y"}}), vec!["a", "b"]),
+        (json!({"selector": {"x": "z"}}), vec![]),
+        (json!({"selector": {"x": 1}}), vec![]),
+        (json!({"selector": {"x": "n", "matchExpressions": [{"key": "x", "operator": "Exists"}]}}), vec!["c"]),
+        (json!({"selector": {"x": "n", "matchLabels": {"x": "y"}}}), vec![]),
         (json!({"targetNamespaces": ["z", "d", "z"], "selector": selector}), vec!["d", "z"]),
         (json!({"targetNamespaces": ["d", ""]}), vec![]),
         (json!({"targetNamespaces": [""]}), vec![]),

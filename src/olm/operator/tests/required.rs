@@ -120,8 +120,12 @@ fn required_service_is_available_and_serves_the_kind() {
     let of = |kind: &str, available: Option<bool>| {
         let required = json!({"required": [{"group": "apps", "version": "v1", "kind": kind, "name": "any"}]});
         let mut cluster = pending(&json!({"apiservicedefinitions": required}));
-        let service =
-            available.map(|is_available| ApiService { uid: "u".into(), is_available, ..ApiService::default() });
+        let service = available.map(|is_available| ApiService {
+            uid: "u".into(),
+            is_available,
+            has_service: true,
+            ..ApiService::default()
+        });
         cluster.services.extend(service.map(|service| ("v1.apps".to_owned(), service)));
         cluster
     };

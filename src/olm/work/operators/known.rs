@@ -5,15 +5,17 @@ use super::made::Made;
 use super::memory::Memory;
 use super::roles::Roles;
 use super::served::{self, Natives};
-use super::views::{ConditionView, Csv, CsvView, GroupView};
+use super::views::{ConditionView, ConfigView, Csv, CsvView, GroupView};
+use crate::olm::api::olm_config::{self, OLMConfig};
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::operator::deployment::Live as LiveDeployment;
 use crate::olm::operator::deployment::config::{Proxy, Subscriber};
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
+use crate::olm::operator::roles::GROUP_KIND;
 use crate::olm::operator::{Group, component};
-use crate::olm::work::follow::{by_id, by_namespace};
+use crate::olm::work::follow::{by_id, by_namespace, id};
 use crate::olm::work::version::ServerVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +26,11 @@ pub(super) struct Known {
     csvs: BTreeMap<Id, Arc<CsvView>>,
     groups: BTreeMap<Id, Arc<GroupView>>,
     conditions: BTreeMap<Id, Arc<ConditionView>>,
+    /// Those that cannot be read.
+    unread_csvs: Vec<Id>,
+    has_all_groups: bool,
+    config: Option<Arc<ConfigView>>,
+    /// Those that can be written into.
     namespaces: Namespaces,
     deployments: BTreeMap<Id, LiveDeployment>,
     subscribers: BTreeMap<String, Vec<Subscriber>>,
@@ -31,6 +38,7 @@ pub(super) struct Known {
     definitions: BTreeMap<String, Definition>,
     services: BTreeMap<String, ApiService>,
     accounts: BTreeMap<Id, Account>,
+    roles: Roles,
     components: Arc<component::Known>,
     rights: Arc<Rights>,
     kubernetes: Result<semver::Version, String>,
@@ -43,23 +51,24 @@ pub(super) struct Namespace<'a> {
     pub groups: Vec<Group<'a>>,
     pub conditions: BTreeMap<&'a str, &'a OperatorCondition>,
     pub deployments: BTreeMap<String, LiveDeployment>,
+    /// All of its ClusterServiceVersions can be read.
+    pub is_whole: bool,
     pub subscribers: &'a [Subscriber],
 }
 
 impl Known {
-    /// `None` before everything is known, and where there is nothing to do.
+    /// `None` before everything is known.
     pub(super) fn of(live: &Live, memory: &Memory, version: &ServerVersion) -> Option<Known> {
         let (csvs, groups, conditions) = (by_id(&live.csvs)?, by_id(&live.groups)?, by_id(&live.conditions)?);
-        if csvs.is_empty() && groups.is_empty() && conditions.is_empty() {
-            return None;
-        }
         let version = version.known()?;
         let kubernetes = version.map(|version| {
             let number = |text: &str| text.parse().unwrap_or_default();
             let patch = version.patch.as_deref().map(number).unwrap_or_default();
             semver::Version::new(number(&version.major), number(&version.minor), patch)
         });
-        let namespaces = live.namespaces.all()?.into_iter().map(|(name, it)| (name, it.labels.clone())).collect();
+        let namespaces = live.namespaces.all()?.into_iter().filter(|(_, it)| it.is_active);
+        let namespaces = namespaces.map(|(name, it)| (name, it.labels.clone())).collect();
+        let configs = if live.configs.is_absent() { BTreeMap::new() } else { live.configs.all()? };
         let deployments = by_id(&live.deployments)?.into_iter().map(|(id, it)| {
             let kept = memory.kept(&id, &it.object);
             let (object, writers) = (it.object.clone(), it.writers.clone());
@@ -78,6 +87,9 @@ impl Known {
             csvs,
             groups,
             conditions,
+            unread_csvs: live.csvs.undecodable().into_keys().map(|name| id(&name)).collect(),
+            has_all_groups: live.groups.undecodable().is_empty(),
+            config: configs.get(olm_config::NAME).cloned(),
             namespaces,
             deployments: deployments.collect(),
             subscribers: by_namespace(&live.subscribers, |it| it.subscriber.clone())?,
@@ -88,6 +100,7 @@ impl Known {
             accounts: by_id(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
             rights: memory.rights(&roles),
             components: memory.components(&made),
+            roles,
             kubernetes,
         })
     }
@@ -109,6 +122,7 @@ impl Known {
             groups: within(&self.groups, name).map(group).collect(),
             conditions: within(&self.conditions, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
             deployments: within(&self.deployments, name).map(|((_, id), it)| (id.clone(), it.clone())).collect(),
+            is_whole: self.unread_csvs.iter().all(|(of, _)| of != name),
             subscribers: self.subscribers.get(name).map(Vec::as_slice).unwrap_or_default(),
         }
     }
@@ -151,6 +165,39 @@ impl Known {
             (name, it.is_available).hash(&mut hasher);
         }
         hasher.finish()
+    }
+
+    /// Labels of namespaces that can be written into, by their names.
+    pub(super) fn labels(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Whether there are no other groups than those that are known.
+    pub(super) fn has_all_groups(&self) -> bool {
+        self.has_all_groups
+    }
+
+    pub(super) fn csvs(&self) -> impl Iterator<Item = &Csv> {
+        self.csvs.values().map(|it| &*it.0)
+    }
+
+    pub(super) fn csv_ids(&self) -> impl Iterator<Item = &Id> {
+        self.csvs.keys()
+    }
+
+    pub(super) fn unread_csvs(&self) -> &[Id] {
+        &self.unread_csvs
+    }
+
+    pub(super) fn config(&self) -> Option<&OLMConfig> {
+        self.config.as_ref().map(|it| &*it.0)
+    }
+
+    /// Whether there is a ClusterRole of this name that belongs to no group.
+    pub(super) fn has_other_role(&self, name: &str) -> bool {
+        let id = component::Id { kind: component::Kind::ClusterRole, namespace: String::new(), name: name.to_owned() };
+        self.roles.cluster_roles.contains_key(name)
+            && self.components.owner(&id).is_none_or(|owner| owner.kind != GROUP_KIND)
     }
 
     pub(super) fn proxy(&self) -> &Proxy {

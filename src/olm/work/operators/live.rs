@@ -1,14 +1,15 @@
 //! What is kept current of the cluster all the time.
 
 use super::views::{
-    AccountView, BindingView, ComponentView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView,
-    NamespaceView, ProxyView, RoleView, SecretView, ServiceView, SubscriberView,
+    AccountView, BindingView, ComponentView, ConditionView, ConfigView, CsvView, DefinitionView, DeploymentView,
+    GroupView, NamespaceView, ProxyView, RoleView, SecretView, ServiceView, SubscriberView,
 };
 use crate::cluster::followed::Followed;
 use crate::cluster::watcher::Selector;
 use crate::cluster::{Clients, Kind};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
+use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::api::subscription::Subscription;
@@ -26,6 +27,7 @@ pub(super) struct Live {
     pub csvs: Arc<Followed<CsvView>>,
     pub groups: Arc<Followed<GroupView>>,
     pub conditions: Arc<Followed<ConditionView>>,
+    pub configs: Arc<Followed<ConfigView>>,
     pub namespaces: Arc<Followed<NamespaceView>>,
     /// Those that were made here.
     pub deployments: Arc<Followed<DeploymentView>>,
@@ -58,6 +60,14 @@ pub(super) fn condition_kind() -> Kind {
     Kind::of::<OperatorCondition>(true)
 }
 
+pub(super) fn config_kind() -> Kind {
+    Kind::of::<OLMConfig>(false)
+}
+
+pub(super) fn namespace_kind() -> Kind {
+    Kind::known("", "v1", "Namespace", "namespaces", false)
+}
+
 pub(super) fn deployment_kind() -> Kind {
     Kind::known("apps", "v1", "Deployment", "deployments", true)
 }
@@ -87,7 +97,8 @@ impl Live {
             csvs: follow.start_each(csv_kind(), "", originals()),
             groups: follow.start_each(group_kind(), "", Selector::All),
             conditions: follow.start_each(condition_kind(), "", Selector::All),
-            namespaces: follow.start(Kind::known("", "v1", "Namespace", "namespaces", false), "", Selector::All),
+            configs: follow.start_each(config_kind(), "", Selector::All),
+            namespaces: follow.start(namespace_kind(), "", Selector::All),
             deployments: follow.start(deployment_kind(), "", managed()),
             definitions: follow.start(definition_kind(), "", Selector::All),
             api_services: follow.start(kind(component::Kind::ApiService), "", Selector::All),

@@ -1,13 +1,17 @@
 //! Writes what was decided.
 
 use super::figures::OperatorFigures;
-use super::live::{Live, component_kind, condition_kind, csv_kind, definition_kind, deployment_kind, group_kind};
+use super::live::{
+    Live, component_kind, condition_kind, config_kind, csv_kind, definition_kind, deployment_kind, group_kind,
+    namespace_kind,
+};
 use super::memory::Memory;
 use super::views::Csv;
 use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Kind, Objects};
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, Phase};
+use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::operator::deployment::{self, CONTESTED, Change, Live as LiveDeployment, Write};
@@ -17,6 +21,7 @@ use crate::olm::permissions::hash;
 use crate::olm::work::scoped::Accounts;
 use crate::process::events::{Events, Notice};
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::fmt;
@@ -31,6 +36,8 @@ pub(super) enum Key {
     Csv(Id),
     Deployment(Id),
     Group(Id),
+    Namespace(String),
+    Config(String),
     Condition(Id),
     ConditionStatus(Id),
     Component(component::Id),
@@ -44,6 +51,8 @@ impl fmt::Display for Key {
             Key::Csv((namespace, name)) => write!(f, "ClusterServiceVersion {namespace}/{name}"),
             Key::Deployment((namespace, name)) => write!(f, "Deployment {namespace}/{name}"),
             Key::Group((namespace, name)) => write!(f, "OperatorGroup {namespace}/{name}"),
+            Key::Namespace(name) => write!(f, "Namespace {name}"),
+            Key::Config(name) => write!(f, "OLMConfig {name}"),
             Key::Condition((namespace, name)) => write!(f, "OperatorCondition {namespace}/{name}"),
             Key::ConditionStatus((namespace, name)) => write!(f, "status of OperatorCondition {namespace}/{name}"),
             Key::Component(id) => write!(f, "{id}"),
@@ -164,6 +173,35 @@ impl Perform<'_> {
         });
     }
 
+    pub(super) fn group_metadata(&self, group: &OperatorGroup, patch: Value) {
+        let (id, objects, live) = (id(group), self.objects.clone(), self.live.clone());
+        self.begin(Key::Group(id.clone()), async move {
+            let answer = objects.merge_patch(&group_kind(), &id.0, &id.1, &patch).await;
+            live.groups.on_answer(absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
+    pub(super) fn namespace(&self, name: String, patch: Value) {
+        let (objects, live) = (self.objects.clone(), self.live.clone());
+        self.begin(Key::Namespace(name.clone()), async move {
+            let answer = objects.merge_patch(&namespace_kind(), "", &name, &patch).await;
+            live.namespaces.on_answer(absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
+    pub(super) fn config(&self, config: &OLMConfig, conditions: &[Condition]) {
+        let (name, objects, live) = (config.name_any(), self.objects.clone(), self.live.clone());
+        let patch = json!({"metadata": {"resourceVersion": config.metadata.resource_version},
+            "status": {"conditions": conditions}});
+        self.begin(Key::Config(name.clone()), async move {
+            let answer = objects.merge_patch_status(&config_kind(), "", &name, &patch).await;
+            live.configs.on_answer(absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
     /// Makes the OperatorCondition of a ClusterServiceVersion, or patches it.
     pub(super) fn condition(&self, csv: &Csv, exists: bool, object: Value) {
         let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
@@ -242,7 +280,7 @@ fn notice(State { phase, reason, message }: &State) -> Notice {
     Notice::new(*phase == Phase::Failed, reason, message)
 }
 
-fn reference(csv: &Csv) -> ObjectReference {
+pub(super) fn reference(csv: &Csv) -> ObjectReference {
     ObjectReference {
         api_version: Some(format!("{GROUP}/v1alpha1")),
         kind: Some("ClusterServiceVersion".to_owned()),

@@ -5,6 +5,7 @@ use crate::cluster::followed::View;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
+use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::api::subscription::Subscription;
@@ -66,6 +67,7 @@ whole! {
     CsvView of ClusterServiceVersion, without for_people;
     GroupView of OperatorGroup, without |_| {};
     ConditionView of OperatorCondition, without |_| {};
+    ConfigView of OLMConfig, without |_| {};
 }
 
 /// What is only shown to people may be far larger than all the rest.
@@ -87,13 +89,16 @@ fn for_people(csv: &mut ClusterServiceVersion) {
 pub(super) struct NamespaceView {
     version: String,
     pub labels: BTreeMap<String, String>,
+    /// It is not being deleted.
+    pub is_active: bool,
 }
 
 impl View for NamespaceView {
     type Object = Namespace;
 
     fn of(object: Namespace) -> Self {
-        NamespaceView { version: version(&object.metadata), labels: object.metadata.labels.unwrap_or_default() }
+        let (version, is_active) = (version(&object.metadata), object.metadata.deletion_timestamp.is_none());
+        NamespaceView { version, is_active, labels: object.metadata.labels.unwrap_or_default() }
     }
 
     fn version(&self) -> &str {
@@ -203,8 +208,10 @@ impl View for ServiceView {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let message = available.map(|it| format!("{}: {}", text(&it.reason), text(&it.message)));
         let labels = serde_json::json!({"metadata": {"labels": object.metadata.labels}});
+        let has_service = object.rest.get("spec").and_then(|spec| spec.get("service")).is_some_and(Value::is_object);
         let service = ApiService {
             uid: uid(&object.metadata),
+            has_service,
             is_available: available.is_some_and(|it| it.status == "True"),
             message: message.unwrap_or_else(|| "the API server has not looked at it yet".to_owned()),
             since: available.and_then(|it| it.last_transition_time.as_ref()).map(|time| time.0),

@@ -49,8 +49,10 @@ async fn groups_that_do_not_fit_are_told_and_end_with_what_they_say() {
     let after = world.deployment().await;
     assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation), "it runs on");
 
-    // All namespaces: the pods are told.
+    // All namespaces: it needs its rights in each, which nobody has given it. Then the pods are told.
     world.apply(&group("one", json!({}))).await;
+    world.until("to lack rights", name, |it| it.reason == "RequirementsNotMet").await;
+    world.rights_everywhere().await;
     world.until_succeeded(name).await;
     let told = world.deployment().await.spec.unwrap().template.metadata.unwrap().annotations.unwrap();
     assert_eq!(told["olm.targetNamespaces"], "");

@@ -4,7 +4,9 @@ use crate::olm::api::operator::{Component, Components, Operator, OperatorSpec, O
 use crate::olm::api::operator_condition::{
     OperatorCondition, OperatorConditionSpec, OperatorConditionStatus, Override, UPGRADEABLE,
 };
-use crate::olm::api::operator_group::{OperatorGroup, OperatorGroupSpec, OperatorGroupStatus, UpgradeStrategy};
+use crate::olm::api::operator_group::{
+    NamespaceSelector, OperatorGroup, OperatorGroupSpec, OperatorGroupStatus, UpgradeStrategy,
+};
 use crate::olm::api::operator_hub::{HubSource, HubSourceStatus, OperatorHub, OperatorHubSpec, OperatorHubStatus};
 
 pub(in crate::olm::api::tests) fn olm_config() -> Value {
@@ -53,8 +55,9 @@ pub(in crate::olm::api::tests) fn least_operator_condition() -> Value {
 pub(in crate::olm::api::tests) fn operator_group() -> Value {
     let spec = OperatorGroupSpec {
         target_namespaces: vec!["a".into()],
-        selector: Some(selector()),
+        selector: Some(NamespaceSelector { selector: selector(), labels: BTreeMap::default() }),
         service_account_name: "installer".into(),
+        service_account: Some(json!({"metadata": {"creationTimestamp": null}})),
         static_provided_apis: true,
         upgrade_strategy: UpgradeStrategy::TechPreviewUnsafeFailForward,
     };

@@ -1,0 +1,202 @@
+//! Copies of operators in the namespaces that they work for.
+
+use std::time::Duration;
+
+use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
+use cvo::testing::api::olm::olm_config::OLMConfig;
+use e2e::harness::audit;
+use e2e::olm::{PROCESS, USER};
+use k8s_openapi::api::core::v1::{Event, Namespace};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::super::LIMIT;
+use super::tenants::{version, writes_nothing};
+use super::{SHOP, World, group};
+
+const NAME: &str = "server.v1.0.0";
+/// A namespace more is complete after this.
+const COMPLETE: Duration = Duration::from_secs(2);
+/// How many there are besides those that every cluster has.
+const NAMESPACES: usize = 20;
+
+impl World {
+    fn copies(&self, namespace: &str) -> Api<ClusterServiceVersion> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Namespaces with a copy that has a status.
+    async fn with_copies(&self) -> Vec<String> {
+        let all: Api<ClusterServiceVersion> = Api::all(self.client.clone());
+        let all = all.list(&ListParams::default().labels("olm.copiedFrom=shop")).await.unwrap();
+        let is_whole = |it: &&ClusterServiceVersion| it.status.as_ref().is_some_and(|it| it.reason == "Copied");
+        all.iter().filter(is_whole).map(|it| it.namespace().unwrap()).collect()
+    }
+
+    async fn until_copied(&self, what: &str, expected: &[String]) {
+        let mut found = Vec::new();
+        for _ in 0..150 {
+            found = self.with_copies().await;
+            if found == expected {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(found, expected, "{what}");
+    }
+
+    /// All namespaces but that of the operator.
+    async fn others(&self) -> Vec<String> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let all = namespaces.list(&ListParams::default()).await.unwrap();
+        all.iter().map(ResourceExt::name_any).filter(|name| name != SHOP).collect()
+    }
+
+    /// What was written to copies since then: verb, subresource and namespace.
+    fn wrote(&self, since: usize) -> Vec<String> {
+        let all = audit::requests(&self.cluster.audit_log(), USER).unwrap();
+        let of_copies = all.iter().skip(since).filter(|it| it.wrote() && it.resource == "clusterserviceversions");
+        let mut wrote: Vec<String> = of_copies
+            .filter(|it| it.namespace != SHOP)
+            .map(|it| format!("{} {} {}", it.namespace, it.verb, it.subresource))
+            .collect();
+        wrote.sort();
+        wrote
+    }
+
+    fn requests(&self) -> usize {
+        audit::requests(&self.cluster.audit_log(), USER).unwrap().len()
+    }
+
+    async fn until_condition(&self, status: &str, message: &str) {
+        let configs: Api<OLMConfig> = Api::all(self.client.clone());
+        let wait = self.cluster.until(message, &[PROCESS]).within(LIMIT);
+        let is = |it: &OLMConfig| {
+            let conditions = it.status.iter().flat_map(|status| &status.conditions);
+            { conditions }
+                .any(|it| it.type_ == "DisabledCopiedCSVs" && it.status == status && it.message.contains(message))
+        };
+        wait.existing(configs, "cluster", is).await.unwrap();
+    }
+
+    async fn switch(&self, disabled: bool) {
+        self.apply(
+            &json!({"apiVersion": "operators.coreos.com/v1", "kind": "OLMConfig", "metadata": {"name": "cluster"},
+            "spec": {"features": {"disableCopiedCSVs": disabled}}}),
+        )
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_for_all_namespaces_is_copied_to_each_with_two_writes_and_follows_its_original() {
+    let world = World::up().await;
+    for number in 0..NAMESPACES {
+        world.namespace(&format!("n{number:02}")).await;
+    }
+    world.switch(false).await;
+    world.start();
+    world.apply(&group("one", json!({}))).await;
+    world.carry_out_version(&version("1.0.0")).await;
+    world.until_succeeded(NAME).await;
+    let others = world.others().await;
+    assert!(others.len() > NAMESPACES);
+    world.until_copied("installed", &others).await;
+    let expected: Vec<String> =
+        others.iter().flat_map(|name| [format!("{name} create "), format!("{name} update status")]).collect();
+    assert_eq!(world.wrote(0), expected);
+    world.until_condition("False", "present across the cluster").await;
+    let (copy, original) = (world.copies("n00").get(NAME).await.unwrap(), world.csvs().get(NAME).await.unwrap());
+    assert_eq!(copy.spec, original.spec);
+    assert_eq!(copy.annotations().get("olm.targetNamespaces"), None);
+    assert_eq!(copy.annotations()["olm.operatorNamespace"], SHOP);
+    assert!(copy.finalizers().is_empty());
+    let (copied, status) = (copy.status.unwrap(), original.status.unwrap());
+    assert_eq!(copied.message, "The operator is running in shop but is managing this namespace");
+    assert_eq!((copied.phase, copied.conditions.len()), (Phase::Succeeded, status.conditions.len()));
+
+    // A namespace more, and one less.
+    let begun = std::time::Instant::now();
+    world.namespace("late").await;
+    let wait = world.cluster.until("the copy in a new namespace", &[PROCESS]).within(COMPLETE);
+    wait.object(world.copies("late"), NAME, |it| it.is_some_and(|it| it.status.is_some())).await.unwrap();
+    eprintln!("a namespace more is complete after {:?}", begun.elapsed());
+    // What somebody changes comes back, and so does what somebody deletes.
+    let since = world.requests();
+    let change = json!({"spec": {"displayName": "Other"}});
+    world.copies("n01").patch(NAME, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    world.copies("n02").delete(NAME, &Default::default()).await.unwrap();
+    let wait = world.cluster.until("the change to be taken back", &[PROCESS]).within(LIMIT);
+    wait.existing(world.copies("n01"), NAME, |it| it.spec.display_name == "Server").await.unwrap();
+    let wait = world.cluster.until("another copy", &[PROCESS]).within(LIMIT);
+    wait.object(world.copies("n02"), NAME, |it| it.is_some_and(|it| it.status.is_some())).await.unwrap();
+    assert_eq!(world.wrote(since), ["n01 update ", "n02 create ", "n02 update status"]);
+    // An edit of the original is one of all copies.
+    let change = json!({"spec": {"displayName": "Servers"}});
+    world.csvs().patch(NAME, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    for name in ["n00", "n19", "late"] {
+        let wait = world.cluster.until("the edit in a copy", &[PROCESS]).within(LIMIT);
+        wait.existing(world.copies(name), NAME, |it| it.spec.display_name == "Servers").await.unwrap();
+    }
+    let others = world.others().await;
+    world.until_copied("edited", &others).await;
+    // Whoever has written an equal one, it is left as it is.
+    let told = json!({"metadata": {"annotations": {"olm.operatorframework.io/copied-content": null}}});
+    assert!(world.cluster.terminate(PROCESS, LIMIT).await.unwrap());
+    world.copies("n03").patch(NAME, &PatchParams::default(), &Patch::Merge(told)).await.unwrap();
+    world.start();
+    let since = world.requests();
+    writes_nothing(&world).await;
+    assert_eq!(world.wrote(since).iter().filter(|it| !it.starts_with("last ")).count(), 0);
+    world.cluster.down().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_are_switched_off_and_on_and_go_with_their_original() {
+    let world = World::up().await;
+    for name in ["mall", "park"] {
+        world.namespace(name).await;
+    }
+    world.switch(false).await;
+    let process = e2e::olm::limited(&world.cluster, &world.ports).unwrap();
+    let process = process.log_level("info,cvo=debug").flag("--secure-port", "0");
+    let process = process.flag("--protectedCopiedCSVNamespaces", "park");
+    world.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
+    world.apply(&group("one", json!({}))).await;
+    world.carry_out_version(&version("1.0.0")).await;
+    world.until_succeeded(NAME).await;
+    let others = world.others().await;
+    world.until_copied("installed", &others).await;
+
+    world.switch(true).await;
+    world.until_copied("switched off", &["park".to_owned()]).await;
+    world.until_condition("True", "no unexpected copied CSVs were found").await;
+    let events: Api<Event> = Api::namespaced(world.client.clone(), SHOP);
+    let mut told = Vec::new();
+    for _ in 0..50 {
+        let all = events.list(&ListParams::default().fields("reason=DisabledCopiedCSVs")).await.unwrap();
+        told = all.iter().map(|it| (it.type_.clone().unwrap(), it.involved_object.name.clone().unwrap())).collect();
+        if !told.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(told, [("Warning".to_owned(), NAME.to_owned())]);
+    // The operator itself is as before.
+    world.until_succeeded(NAME).await;
+    world.switch(false).await;
+    world.until_copied("switched on", &others).await;
+    world.until_condition("False", "present across the cluster").await;
+
+    // Those of an operator that works for some namespaces alone stay.
+    world.apply(&group("one", json!({"targetNamespaces": ["mall"]}))).await;
+    world.until_copied("for one namespace", &["mall".to_owned()]).await;
+    world.switch(true).await;
+    world.until_condition("True", "no unexpected copied CSVs were found").await;
+    world.until_copied("switched off for others", &["mall".to_owned()]).await;
+    world.csvs().delete(NAME, &Default::default()).await.unwrap();
+    world.until_gone(NAME).await;
+    world.until_copied("deleted", &[]).await;
+    world.cluster.down().await.unwrap();
+}
