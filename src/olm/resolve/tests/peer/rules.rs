@@ -1,5 +1,5 @@
 //! Why the answers for a world may differ. A rule holds only where both sides have the same answer once what it is about is taken
-//! away, or where the search of the other side went back and its answer is shown to be a later choice, or none for all.
+//! away, or where the search of the other side went back and its answer is shown to be a later choice, or none.
 
 use super::*;
 use std::collections::VecDeque;
@@ -15,6 +15,7 @@ pub(super) const LATER: &str = "the peer's search went back, and leaves the choi
     what it takes is preferred less";
 pub(super) const LOST: &str =
     "the peer's search went back over a Subscription, or over what is installed, which its answer then need not have";
+pub(super) const LACKS: &str = "the peer's search went back, and a bundle of its answer requires what neither the answer nor anything installed is";
 
 /// What is found here.
 #[derive(Debug)]
@@ -54,14 +55,34 @@ impl Ours {
     }
 
     /// The rule by which the peer's choice, after its search went back, may be another one: it can be, and where it differs first, it
-    /// has something less preferred; or it can be only where nothing has to be.
+    /// has something less preferred; or it can be only where nothing has to be; or it cannot be at all.
     fn after_a_way_back(&self, world: &World, peers: &Chosen) -> Option<&'static str> {
         if let Some(found) = self.with(world, peers, true) {
             let orders: Vec<Option<bool>> = self.parts.iter().map(|it| self.first_difference(it, &found)).collect();
             let is_later = !orders.contains(&Some(false)) && orders.contains(&Some(true));
             return is_later.then_some(LATER);
         }
-        self.with(world, peers, false).map(|_| LOST)
+        let lost = self.with(world, peers, false).map(|_| LOST);
+        lost.or_else(|| self.lacks(world, peers).then_some(LACKS))
+    }
+
+    /// Whether one of these candidates depends on something that is neither among them nor installed.
+    fn lacks(&self, world: &World, candidates: &Chosen) -> bool {
+        let is_chosen = |candidate: &Candidate| {
+            let place = place(world, candidate) + " ";
+            candidates.iter().any(|it| it.starts_with(&place))
+        };
+        let is_there = |at: &usize| match &self.problem.variables[*at].what {
+            What::Candidate(candidate) => is_chosen(candidate),
+            what => matches!(what, What::Installed(_)),
+        };
+        let is_met = |constraint: &solve::Constraint| match constraint {
+            solve::Constraint::Dependency(options) => options.iter().any(is_there),
+            _ => true,
+        };
+        let lacks = |it: &problem::Variable| !it.constraints.iter().all(|(constraint, _)| is_met(constraint));
+        let chosen = |it: &&problem::Variable| matches!(&it.what, What::Candidate(candidate) if is_chosen(candidate));
+        self.problem.variables.iter().filter(chosen).any(lacks)
     }
 
     /// What is true where exactly these candidates are. `roots`: together with what has to be true; else that may be false.

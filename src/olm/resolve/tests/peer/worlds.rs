@@ -37,10 +37,12 @@ pub(super) fn world(seed: u64, number: u64) -> Written {
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes[8..16].copy_from_slice(&number.to_le_bytes());
     let draw = &mut Draw(TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let catalogs: Vec<WrittenCatalog> = CATALOGS
-        .iter()
-        .filter_map(|place| (*place == "main" || draw.chance(50)).then(|| catalog(draw, place)))
-        .collect();
+    let mut catalogs = Vec::new();
+    for place in CATALOGS {
+        if place == "main" || draw.chance(50) {
+            catalogs.push(catalog(draw, place));
+        }
+    }
     let installed = installed(draw, &catalogs);
     let subscriptions = subscriptions(draw, &catalogs, &installed);
     Written { catalogs, installed, subscriptions }
@@ -165,11 +167,11 @@ fn requirement(draw: &mut Draw, package: usize) -> (&'static str, Value) {
 /// Operators of some packages: as a catalog has them, most often.
 fn installed(draw: &mut Draw, catalogs: &[WrittenCatalog]) -> Vec<Bundle> {
     let mut all = Vec::new();
-    for package in 0..PACKAGES.len() {
+    for (package, name) in PACKAGES.iter().enumerate() {
         if !draw.chance(30) {
             continue;
         }
-        let mut own = bundle(&format!("{}.v{}", PACKAGES[package], draw.below(MOST_VERSIONS + 1)));
+        let mut own = bundle(&format!("{name}.v{}", draw.below(MOST_VERSIONS + 1)));
         let known = catalogs.iter().flat_map(|it| &it.bundles).find(|it| it.name == own.name);
         match known.filter(|_| draw.chance(85)) {
             Some(known) => own.properties.clone_from(&known.properties),
