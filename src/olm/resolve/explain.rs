@@ -130,9 +130,14 @@ impl<'a> Explanation<'a> {
             }
             What::Installed(operator) => {
                 let name = &operator.name;
-                self.lines
-                    .push(format!("{name} is installed and no Subscription names it, so that it stays as it is."));
-                self.ways.insert(format!("delete ClusterServiceVersion {name}, or make a Subscription for it"));
+                let (why, way) = match self.world.subscriptions.iter().find(|it| it.installed_csv == *name) {
+                    None => ("no Subscription names it".to_owned(), "make a Subscription for it".to_owned()),
+                    Some(Subscription { name, .. }) => {
+                        (format!("its Subscription {name} cannot be met"), format!("correct Subscription {name}"))
+                    }
+                };
+                self.lines.push(format!("{name} is installed and {why}, so that it stays as it is."));
+                self.ways.insert(format!("delete ClusterServiceVersion {name}, or {way}"));
             }
             _ => {}
         }

@@ -194,7 +194,10 @@ impl Builder<'_> {
         let found = match offered(self.world, subscription, installed.map(|it| &**it)) {
             _ if subscription.waits && installed.is_some() => Vec::new(),
             Ok(found) => found,
-            Err(text) => return self.constrain(variable, Constraint::Prohibited, text),
+            Err(text) => {
+                self.constrain(variable, Constraint::Prohibited, text);
+                return self.keep(current, subscription);
+            }
         };
         let mut choice = Vec::new();
         for mut candidate in found {
@@ -215,6 +218,16 @@ impl Builder<'_> {
             several => format!("subscription {name} requires at least one of {}", self.listed(several, "or")),
         };
         self.constrain(variable, Constraint::Dependency(choice), text);
+    }
+
+    /// What is installed for a Subscription of which nothing can be said stays as it is: others may depend on it, and nothing takes
+    /// its place.
+    fn keep(&mut self, installed: Option<usize>, subscription: &Subscription) {
+        let Subscription { name, installed_csv, .. } = subscription;
+        if let Some(installed) = installed {
+            let text = format!("clusterserviceversion {installed_csv} exists and subscription {name} cannot update it");
+            self.constrain(installed, Constraint::Mandatory, text);
+        }
     }
 
     fn add_requirements(&mut self, variable: usize) {

@@ -16,6 +16,7 @@ mod failures;
 mod generated;
 mod hostile;
 mod other_catalogs;
+mod peer;
 mod published;
 mod updates;
 pub(in crate::olm) mod written;

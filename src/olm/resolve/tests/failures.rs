@@ -67,6 +67,40 @@ fn failing_part_does_not_hold_the_others() {
     assert_eq!(parts, expected.map(|(at, text)| (at, text.to_owned())));
 }
 
+/// The other Subscriptions are solved as if nothing could be done about it.
+#[test]
+fn what_is_installed_for_a_subscription_that_names_what_is_not_there_stays() {
+    let installed = [bundle("b.v1").provides("K")];
+    let lost = Subscription { catalog: ("ns".to_owned(), "none".to_owned()), ..following("b", "b.v1") };
+    let found = |bundles: &[Bundle], package: &str| {
+        let world = world(bundles, &installed, &[subscription(package), lost.clone()]);
+        let resolution = resolve(&world, &Limits::default());
+        let part = resolution.parts.into_iter().find(|it| it.subscriptions.contains(&0)).unwrap();
+        match part.verdict {
+            Verdict::Install(all) => Ok(all.into_iter().map(|it| it.entry.operator.name.clone()).collect::<Vec<_>>()),
+            _ => Err(explained(&world)),
+        }
+    };
+    let rivals = [bundle("a.v1").requires("K"), bundle("c.v1").provides("K"), bundle("b.v2").replaces("b.v1")];
+    assert_eq!(found(&rivals, "a"), Ok(vec!["a.v1".to_owned()]));
+    insta::assert_snapshot!(found(&rivals, "c").unwrap_err(), @r"
+    1. Subscription sub-b asks for package b, channel stable of catalog ns/none. b.v1 is installed for it.
+    2. no operators found from catalog none in namespace ns referenced by subscription sub-b.
+    What would help, one of:
+    - change or delete Subscription sub-b
+    - correct Subscription sub-b, or what CatalogSource ns/none offers
+
+    1. Subscription sub-c asks for package c, channel stable of catalog ns/main.
+    2. For it there is c.v1 (channel stable of main).
+    3. b.v1 is installed and its Subscription sub-b cannot be met, so that it stays as it is.
+    4. Only one operator can provide K (g/v1), and these do: b.v1 (installed), c.v1 (channel stable of main).
+    What would help, one of:
+    - change or delete Subscription sub-c
+    - delete ClusterServiceVersion b.v1, or correct Subscription sub-b
+    ");
+    assert!(found(&rivals, "b").is_err());
+}
+
 #[test]
 fn what_a_subscription_names_and_is_not_there_is_told() {
     let bundles = [bundle("a.v1")];

@@ -132,7 +132,7 @@ fn found(world: &World) -> Option<BTreeSet<[String; 3]>> {
 }
 
 /// As lines that `written` reads.
-fn shown(world: &Written) -> String {
+pub(super) fn shown(world: &Written) -> String {
     let bundle = |it: &Bundle| format!("{} {:?} {} {:?}", it.name, it.channels, it.entry, it.properties);
     let catalogs = world.catalogs.iter().flat_map(|it| {
         std::iter::once(format!("{} {}", it.place, it.priority))
