@@ -68,7 +68,7 @@ pub(super) fn turn(
 
 /// It must not run: its Deployments are deleted.
 pub(super) fn expelled(facts: &Facts<'_>, state: State) -> Turn {
-    let writes = deployment::leftovers(facts.csv, &[], facts.deployments.iter());
+    let writes = deployment::leftovers(facts.csv, std::iter::empty(), facts.deployments.iter());
     // Without pods that answer, its webhooks would refuse what others write.
     let owner = component::Owner::csv(facts.csv);
     let is_webhook = |id: &component::Id| {

@@ -221,10 +221,11 @@ impl Builder<'_> {
     }
 
     /// What is installed for a Subscription of which nothing can be said stays as it is: others may depend on it, and nothing takes
-    /// its place.
+    /// its place. Where another Subscription has it installed as well, that one says what becomes of it.
     fn keep(&mut self, installed: Option<usize>, subscription: &Subscription) {
         let Subscription { name, installed_csv, .. } = subscription;
-        if let Some(installed) = installed {
+        let is_alone = self.world.subscriptions.iter().filter(|it| it.installed_csv == *installed_csv).count() == 1;
+        if let Some(installed) = installed.filter(|_| is_alone) {
             let text = format!("clusterserviceversion {installed_csv} exists and subscription {name} cannot update it");
             self.constrain(installed, Constraint::Mandatory, text);
         }

@@ -23,7 +23,7 @@ fn cluster(has_service: bool) -> Cluster {
     let mut cluster = Cluster::new([version]);
     let definition = Definition { uid: "uid-crd".into(), ..Definition::default() };
     cluster.definitions.insert("widgets.example.com".into(), definition);
-    let service = ApiService { uid: "uid-service".into(), is_available: true, has_service };
+    let service = ApiService { uid: "uid-service".into(), is_available: true, has_service, ..ApiService::default() };
     cluster.services.insert("v2.gears.example.com".into(), service);
     cluster
 }
