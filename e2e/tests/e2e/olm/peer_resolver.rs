@@ -39,16 +39,24 @@ enum Outcome {
     Nothing,
 }
 
-/// Outcomes by namespace, and what a Subscription says that is not part of it.
-type Outcomes = BTreeMap<String, (Outcome, String)>;
+/// By the names of the Subscriptions that are not part of an outcome, what they say.
+type Said = BTreeMap<String, String>;
+/// By namespace.
+type Outcomes = BTreeMap<String, (Outcome, Said)>;
 
-/// Why the outcomes may differ: a rule of ours that the peer does not have. The last value of ours is what is said of it.
-fn rule(world: &World, (ours, said): &(Outcome, String), peers: &Outcome) -> Option<&'static str> {
-    match (ours, peers) {
-        (Outcome::Chosen(_), Outcome::Nothing) if !said.is_empty() => Some(
+/// Why the outcomes may differ: a rule of ours that the peer does not have. Whatever the rule, each Subscription that does not say why
+/// it has nothing has a version.
+fn rule(world: &World, (ours, said): &(Outcome, Said), peers: &Outcome) -> Option<&'static str> {
+    let Outcome::Chosen(ours) = ours else { return None };
+    let versions = world.versions(ours);
+    if !versions.iter().all(|(name, version)| *version > 0 || said.contains_key(*name)) {
+        return None;
+    }
+    match peers {
+        Outcome::Nothing if !said.is_empty() => Some(
             "what has nothing to do with each other is solved apart, so that one Subscription does not hold all others",
         ),
-        (Outcome::Chosen(ours), Outcome::Chosen(peers)) if world.newer(ours) > world.newer(peers) => Some(
+        Outcome::Chosen(peers) if said.is_empty() && versions > world.versions(peers) => Some(
             "after a way back the first choices of other Subscriptions count again, which the peer leaves to its solver",
         ),
         _ => None,
@@ -72,7 +80,7 @@ async fn generated_namespaces_get_what_the_peer_chooses_for_them() {
             equal += 1;
             continue;
         }
-        println!("{}: ours: {:?} {}\n  peer: {peer:?} {they_said}", world.namespace, our.0, our.1);
+        println!("{}: ours: {our:?}\n  peer: {peer:?} {they_said:?}", world.namespace);
         match rule(world, our, peer) {
             Some(rule) => *by_rule.entry(rule).or_default() += 1,
             None => unknown.push(format!("{}:\n{}", world.namespace, world.told())),
@@ -153,7 +161,7 @@ async fn settled(client: &Client, worlds: &[World]) -> Result<Outcomes, String> 
         if !own().all(|it| has_plan(it) || refused(it).is_some()) {
             continue;
         }
-        let said = own().find_map(refused).unwrap_or_default();
+        let said = own().filter_map(|it| Some((it.metadata.name.clone()?, refused(it)?))).collect();
         let planned = plans.iter().filter(|it| here(&it.metadata.namespace)).find_map(chosen);
         let outcome = match planned {
             Some(planned) => Outcome::Chosen(planned),

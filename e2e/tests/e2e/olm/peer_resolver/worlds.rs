@@ -1,7 +1,7 @@
 //! Generated namespaces: what catalogs offer, and Subscriptions to some of it. Each world has packages and kinds of its own, so that
 //! all of them can share catalogs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -94,15 +94,14 @@ impl World {
             "metadata": {"name": "one", "namespace": self.namespace}, "spec": {"targetNamespaces": [self.namespace]}})
     }
 
-    /// By the Subscriptions in their order, the number of the version that was chosen of their package; 0 for none.
-    pub(super) fn newer(&self, chosen: &BTreeSet<String>) -> Vec<usize> {
-        let mut names: Vec<&str> = self.subscriptions.iter().filter_map(|it| it["spec"]["name"].as_str()).collect();
-        names.sort_unstable();
+    /// By the Subscriptions in the order of their names, the number of the version that was chosen of their package; 0 for none.
+    pub(super) fn versions(&self, chosen: &BTreeSet<String>) -> BTreeMap<&str, usize> {
         let number = |name: &str| {
             let of_package = chosen.iter().find_map(|it| it.strip_prefix(name)?.strip_prefix(".v"));
             of_package.and_then(|it| it.split_once(' ')?.0.parse().ok()).unwrap_or(0)
         };
-        names.into_iter().map(number).collect()
+        let names = self.subscriptions.iter().filter_map(|it| it["spec"]["name"].as_str());
+        names.map(|name| (name, number(name))).collect()
     }
 
     /// For people: what is offered, and what is wanted.
