@@ -177,10 +177,6 @@ impl Known {
         self.has_all_groups
     }
 
-    pub(super) fn csvs(&self) -> impl Iterator<Item = &Csv> {
-        self.csvs.values().map(|it| &*it.0)
-    }
-
     pub(super) fn csv_ids(&self) -> impl Iterator<Item = &Id> {
         self.csvs.keys()
     }
