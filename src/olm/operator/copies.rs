@@ -10,11 +10,13 @@ use crate::olm::api::keys::{annotation, label};
 use crate::olm::api::olm_config::DISABLED_COPIED_CSVS;
 use crate::olm::permissions::hash;
 use book::Outstanding;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
+/// What is required is waited for so long before copies say that it is not there.
+const SETTLES: SignedDuration = SignedDuration::from_secs(30);
 /// What kubectl remembers of an object, which may be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Reasons of what is not copied. What was copied before stays as it is.
@@ -59,6 +61,8 @@ pub(crate) struct Source {
     pub targets: Targets,
     /// It is in the middle of something, and will be something else soon.
     pub is_passing: bool,
+    /// It lasts from then on, if nothing changes.
+    pub lasts_from: Option<Timestamp>,
 }
 
 /// What is decided for all of them.
@@ -72,7 +76,7 @@ pub(crate) struct Rules {
 
 impl Source {
     /// `None` for one that never had copies: its operator works for no other namespace.
-    pub(crate) fn of(csv: &ClusterServiceVersion) -> Option<Source> {
+    pub(crate) fn of(csv: &ClusterServiceVersion, now: Timestamp) -> Option<Source> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let metadata = &csv.metadata;
         let namespace = text(&metadata.namespace);
@@ -86,10 +90,13 @@ impl Source {
             return None;
         }
         let status = csv.status.clone().unwrap_or_default();
-        // Many copies of what passes in a moment would be written for nobody.
+        // Many copies of what passes in a moment would be written for nobody. What it requires may come in a moment, too.
+        let since = status.last_transition_time.as_ref().map(|time| time.0);
+        let settles = since.and_then(|since| since.checked_add(SETTLES).ok()).filter(|settles| *settles > now);
+        let lasts_from = settles.filter(|_| targets == Targets::All && status.reason == reason::REQUIREMENTS_NOT_MET);
         let is_passing = match status.phase {
             Phase::InstallReady | Phase::Installing => true,
-            Phase::Pending => status.reason != reason::REQUIREMENTS_NOT_MET,
+            Phase::Pending => status.reason != reason::REQUIREMENTS_NOT_MET || lasts_from.is_some(),
             _ => false,
         };
         Some(Source {
@@ -98,6 +105,7 @@ impl Source {
             version: text(&metadata.resource_version),
             course: course(csv, &status),
             is_passing: is_passing && targets == Targets::All,
+            lasts_from: lasts_from.filter(|_| is_passing),
             namespace,
             targets,
         })

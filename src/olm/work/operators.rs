@@ -151,7 +151,8 @@ impl OperatorController {
         let bring = |namespace| self.bring(&known, namespace, (&tenancy, &served), (now, at));
         let next = namespaces.iter().filter_map(bring).min();
         self.bring_groups(&known, &namespaces, (&tenancy, &served), &self.perform(at));
-        self.bring_copies(&known, at, now);
+        let copied = self.bring_copies(&known, at, now);
+        let next = next.into_iter().chain(copied).min();
         next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
     }
 

@@ -6,7 +6,7 @@ use crate::olm::operator::copies::{Course, Rules, Source, Targets, compare, cond
 fn source(phase: &str, reason: &str, targets: &str) -> Option<Source> {
     let mut object = csv("a", phase, reason);
     object["metadata"]["annotations"] = json!({"olm.targetNamespaces": targets});
-    Source::of(&typed(object))
+    Source::of(&typed(object), at(11))
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn what_is_copied_is_kept_or_is_removed_by_phase_and_reason() {
         &mut going["metadata"],
         &json!({"deletionTimestamp": at(1).to_string(), "annotations": {"olm.targetNamespaces": ""}}),
     );
-    assert_eq!(Source::of(&typed(going)).unwrap().course, Removed);
+    assert_eq!(Source::of(&typed(going), at(11)).unwrap().course, Removed);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn targets_are_those_of_the_annotation_without_its_own_namespace() {
     assert_eq!(source("Succeeded", "", "").unwrap().targets, Targets::All);
     assert_eq!(source("Succeeded", "", "mall,park,shop").unwrap().targets, some(&["mall", "park"]));
     assert_eq!(source("Succeeded", "", "shop"), None);
-    assert_eq!(Source::of(&typed(csv("a", "Succeeded", ""))), None, "nothing says that it is for all");
+    assert_eq!(Source::of(&typed(csv("a", "Succeeded", "")), at(11)), None, "nothing says that it is for all");
 }
 
 #[test]
@@ -323,6 +323,13 @@ fn what_passes_is_not_copied_and_what_was_before_it_stays() {
         assert_eq!(source(phase, reason, "").unwrap().is_passing, passes, "{phase} {reason}");
         assert!(!source(phase, reason, "mall").unwrap().is_passing, "its roles in other namespaces wait for it");
     }
+    // What is required is waited for a while, and then that it is not there is copied.
+    let mut object = csv("a", "Pending", "RequirementsNotMet");
+    object["metadata"]["annotations"] = json!({"olm.targetNamespaces": ""});
+    let of = |now| Source::of(&typed(object.clone()), now).unwrap();
+    let passes = of(at(10));
+    assert!(passes.is_passing && passes.lasts_from.is_some_and(|from| from > at(10) && !of(from).is_passing));
+    assert_eq!(of(at(11)).lasts_from, None);
 }
 
 #[test]

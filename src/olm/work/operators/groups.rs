@@ -141,12 +141,13 @@ impl OperatorController {
     }
 
     /// The copies of all operators, and what OLMConfig says of them.
-    pub(super) fn bring_copies(&mut self, known: &Known, at: Instant, now: Timestamp) {
+    /// Returns when to look again although nothing has changed.
+    pub(super) fn bring_copies(&mut self, known: &Known, at: Instant, now: Timestamp) -> Option<Timestamp> {
         let config = known.config();
         let features = config.and_then(|config| config.spec.features.as_ref());
         let disabled = features.and_then(|features| features.disable_copied_csvs).unwrap_or_default();
         let rules = Rules { disabled, protected: self.settings.protected.clone() };
-        let sources = || known.csvs().filter_map(|csv| Some((csv, Source::of(csv)?)));
+        let sources = || known.csvs().filter_map(|csv| Some((csv, Source::of(csv, now)?)));
         self.tell_not_copied(sources(), &rules);
         let key = |source: &Source| (source.namespace.clone(), source.name.clone());
         let mut plan = Plan {
@@ -165,16 +166,19 @@ impl OperatorController {
                 course: Course::Kept,
                 targets: Targets::All,
                 is_passing: false,
+                lasts_from: None,
             };
             plan.originals.insert((namespace.clone(), name.clone()));
             plan.sources.insert((namespace.clone(), name.clone()), source);
         }
+        let next = plan.sources.values().filter_map(|source| source.lasts_from).min();
         self.copies.set(plan);
-        let Some((config, outstanding)) = config.zip(self.copies.outstanding()) else { return };
+        let Some((config, outstanding)) = config.zip(self.copies.outstanding()) else { return next };
         let before = config.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         if let Some(conditions) = copies::conditions(before, (disabled, outstanding), now) {
             self.perform(at).config(config, &conditions);
         }
+        next
     }
 
     /// Each operator that is not copied any more is told of once.
