@@ -94,7 +94,7 @@ impl Cluster {
         let absent = Known { stored: Stored::Absent, metadata: Arc::default(), next: None };
         cluster.certificates.insert(SECRET.to_owned(), absent);
         cluster.definitions.insert("widgets.example.com".to_owned(), definition());
-        cluster
+        cluster.named()
     }
 
     /// The same once it is installed.
