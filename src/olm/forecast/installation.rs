@@ -118,7 +118,7 @@ fn deployments(
         let live = known.object(&Key::new(DEPLOYMENT, premise.namespace, name))?;
         Some(live.pointer("/spec/template/metadata/annotations")?.get(CA_HASH)?.as_str()?.to_owned())
     };
-    for entry in csv.spec.install.spec.iter().flat_map(|strategy| serving::foretold(csv, strategy, &hash)) {
+    for entry in csv.spec.install.spec.iter().flat_map(|strategy| serving::foretold(csv, strategy, hash)) {
         let key = Key::new(DEPLOYMENT, premise.namespace, &entry.name);
         let Some(object) = known.object(&key) else {
             writes.push((change(Verb::Create, key, name), deployment::desired(csv, &entry, &config)));

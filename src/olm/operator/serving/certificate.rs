@@ -196,7 +196,9 @@ pub(super) fn forgotten(secret: &str, known: Option<&Known>) -> Option<Step> {
 /// Metadata of the Secret of a version.
 fn metadata(csv: &ClusterServiceVersion, secret: &str, bundle: &str) -> Value {
     let mut metadata = owned(csv, secret);
-    metadata["annotations"] = json!({annotation::CA_HASH: hash(bundle)});
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert("annotations".to_owned(), json!({annotation::CA_HASH: hash(bundle)}));
+    }
     metadata
 }
 

@@ -41,8 +41,8 @@ pub(super) fn write(name: &str, definition: &Definition, wanted: &Value) -> Opti
     }
     let mut conversion = wanted.clone();
     // Of both together the API server takes none.
-    if conversion.pointer(CLIENT).is_some() {
-        conversion["webhook"]["clientConfig"]["url"] = Value::Null;
+    if let Some(client) = conversion.pointer_mut(CLIENT).and_then(Value::as_object_mut) {
+        client.insert("url".to_owned(), Value::Null);
     }
     let metadata = json!({"resourceVersion": definition.version});
     Some(Write { name: name.to_owned(), patch: json!({"metadata": metadata, "spec": {"conversion": conversion}}) })

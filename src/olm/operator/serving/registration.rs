@@ -54,8 +54,8 @@ pub(super) fn configuration(
     labels.insert(label::WEBHOOK_HASH.to_owned(), hash(webhook, "").into());
     let mut service = json!({"name": service(&webhook.deployment_name), "namespace": csv.metadata.namespace,
         "port": port(webhook.container_port)});
-    if let Some(path) = &webhook.webhook_path {
-        service["path"] = path.as_str().into();
+    if let (Some(path), Some(service)) = (&webhook.webhook_path, service.as_object_mut()) {
+        service.insert("path".to_owned(), path.as_str().into());
     }
     let mut object = json!({"name": webhook.generate_name, "clientConfig": {"service": service, "caBundle": STANDARD.encode(bundle)},
         "rules": webhook.rules, "sideEffects": webhook.side_effects,
@@ -71,8 +71,9 @@ pub(super) fn configuration(
     // Validating webhooks have no such field.
     let optional =
         optional.into_iter().chain([reinvocation].into_iter().filter(|_| webhook.type_ == WebhookType::Mutating));
-    for (key, value) in optional.filter(|(_, value)| !value.is_null()) {
-        object[key] = value;
+    if let Some(object) = object.as_object_mut() {
+        let named = optional.filter(|(_, value)| !value.is_null());
+        object.extend(named.map(|(key, value)| (key.to_owned(), value)));
     }
     json!({"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name, "labels": labels}, "webhooks": [object]})
 }
