@@ -13,6 +13,9 @@ pub mod label {
     pub const OWNER_KIND: &str = "olm.owner.kind";
     /// On copies of ClusterServiceVersions, Roles and RoleBindings: the namespace of the original.
     pub const COPIED_FROM: &str = "olm.copiedFrom";
+    /// On Roles that a plan has given an operator with the rights of this process: `true` where the operator gets the same in the other
+    /// namespaces that its OperatorGroup selects. Who may not give any right may not write such a Role.
+    pub const FOR_TARGETS: &str = "olm.operatorframework.io/for-targets";
     /// On target namespaces of an OperatorGroup, followed by its uid; the value is empty. Webhooks select by it.
     pub const OPERATOR_GROUP_UID: &str = "olm.operatorgroup.uid/";
     /// On ClusterServiceVersions, followed by the hash of `<Kind>.<version>.<group>`: `provided` or `required`.

@@ -42,7 +42,8 @@ pub(super) fn foretell(
     let change = |verb, fields| Change { verb, key: key.clone(), of: item.resolving.clone(), fields };
     let owner = owner(item, premise.namespace, together, known);
     let plan = premise.plan.metadata.name.as_deref().unwrap_or_default();
-    let context = Context { namespace: premise.namespace, plan, owner: owner.as_deref(), namespaced };
+    let scoped = premise.groups.iter().any(|group| !group.spec.service_account_name.is_empty());
+    let context = Context { namespace: premise.namespace, plan, owner: owner.as_deref(), namespaced, scoped };
     let desired = together.wanted(item, live.as_deref(), context);
     let Some(live) = live else {
         if item.is(CSV) {

@@ -91,7 +91,7 @@ pub(super) fn look(
             }
         }
     }
-    let lifted = roles.names().flat_map(|name| Carried::lifted(name));
+    let lifted = roles.names().flat_map(Carried::lifted);
     let is_ours = |id: &Id| components.get(id).is_some_and(|live| is_owned(live, csv));
     let copied = components.copied(Owner::csv(csv)).cloned();
     let surplus = lifted.filter(is_ours).chain(copied).filter(|id| !given.kept.contains(id));

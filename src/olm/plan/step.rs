@@ -187,6 +187,8 @@ fn suffix(plan: &InstallPlan, place: usize) -> String {
     hex::encode(Sha256::digest(format!("{uid}/{place}"))).chars().take(5).collect()
 }
 
+const ROLE: (&str, &str) = ("rbac.authorization.k8s.io", "Role");
+
 /// What all objects of a plan have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
@@ -197,6 +199,8 @@ pub(crate) struct Context<'a> {
     pub owner: Option<&'a str>,
     /// Whether objects of the kind are in a namespace.
     pub namespaced: bool,
+    /// It is written with the rights of an account, and not with those of this process.
+    pub scoped: bool,
 }
 
 /// The object as it is wanted: where it belongs, who owns it, and that this process has made it.
@@ -231,6 +235,9 @@ pub(crate) fn desired(item: &Item, context: Context<'_>) -> Value {
     }
     if context.namespaced {
         metadata.insert("namespace".to_owned(), json!(context.namespace));
+    }
+    if item.is(ROLE) && !context.scoped {
+        put(&mut metadata, "labels", label::FOR_TARGETS, "true");
     }
     if item.is(SUBSCRIPTION) {
         put(&mut metadata, "annotations", annotation::GENERATED_BY, context.plan);

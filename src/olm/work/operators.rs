@@ -148,7 +148,8 @@ impl OperatorController {
         let namespaces: Vec<Namespace<'_>> = known.namespaces().collect();
         let tenants: Vec<Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
         let tenancy = Tenancy::new(&tenants);
-        let bring = |namespace| self.bring(&known, namespace, (&tenancy, &served), (now, at));
+        let refused = self.writer.rejections();
+        let bring = |namespace| self.bring(&known, namespace, (&tenancy, &served, &refused), (now, at));
         let next = namespaces.iter().filter_map(bring).min();
         self.bring_groups(&known, &namespaces, (&tenancy, &served), &self.perform(at));
         let copied = self.bring_copies(&known, at, now);
@@ -160,7 +161,7 @@ impl OperatorController {
         &self,
         known: &Known,
         namespace: &Namespace<'_>,
-        (tenancy, served): (&Tenancy<'_>, &served::Kinds),
+        (tenancy, served, refused): (&Tenancy<'_>, &served::Kinds, &BTreeMap<String, String>),
         (now, at): (Timestamp, Instant),
     ) -> Option<Timestamp> {
         let perform = self.perform(at);
@@ -176,9 +177,8 @@ impl OperatorController {
                 perform.group(group.object, status);
             }
         }
-        let (world, failing) = (known.world(served), self.failing(namespace));
+        let (world, failing) = (known.world(served), failing(namespace, refused));
         let certificates = self.certificates.known(namespace.name, &self.live);
-        let refused = self.writer.rejections();
         let mut next: Option<Timestamp> = None;
         for csv in namespace.csvs.values() {
             let tenant = self.tenant(known, (namespace, csv), tenancy);
@@ -194,7 +194,7 @@ impl OperatorController {
                 conditions: &namespace.conditions,
                 failing: &failing,
                 components: known.components(),
-                refused: &refused,
+                refused,
                 certificates: &certificates,
             };
             let mut decision = decide(&facts, now);
@@ -232,13 +232,13 @@ impl OperatorController {
             at,
         }
     }
+}
 
-    /// Why the server does not take Deployments, by name.
-    fn failing(&self, namespace: &Namespace<'_>) -> BTreeMap<String, String> {
-        let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
-        let failures = self.writer.rejections().into_iter();
-        failures.filter_map(|(key, error)| Some((key.strip_prefix(&prefix)?.to_owned(), error))).collect()
-    }
+/// Why the server does not take Deployments of a namespace, by name. `refused`: why it does not take objects, by kind and name.
+fn failing(namespace: &Namespace<'_>, refused: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
+    let of = refused.range(prefix.clone()..).map_while(|(key, error)| Some((key.strip_prefix(&prefix)?, error)));
+    of.map(|(name, error)| (name.to_owned(), error.clone())).collect()
 }
 
 /// The account whose rights count for what is installed in a namespace with these groups; empty for none.

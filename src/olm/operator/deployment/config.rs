@@ -91,8 +91,8 @@ impl Config {
         }
         let pod = member(template, "spec");
         change_pod(pod, config);
-        let is_said = |name: &&str| config.env.iter().any(|it| it.get("name").and_then(Value::as_str) == Some(name));
-        let proxy = if PROXY.iter().any(|name| is_said(&name)) { Vec::new() } else { self.variables() };
+        let is_said = |name: &&str| config.env.iter().any(|it| it.get("name").and_then(Value::as_str) == Some(*name));
+        let proxy = if PROXY.iter().any(is_said) { Vec::new() } else { self.variables() };
         let containers = pod.get_mut("containers").and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             set_elements(container, "env", "name", proxy.iter().chain(&config.env));

@@ -1,7 +1,8 @@
 //! The Roles and RoleBindings of an operator in its own namespace.
 
-use super::{Carried, normal, owners, rules};
+use super::{Carried, is_owned, label_of, normal, owners, rules};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyPermissions};
+use crate::olm::api::keys::label;
 use crate::olm::operator::component::{Kind, Known, Owner};
 use serde_json::Value;
 
@@ -17,9 +18,15 @@ impl<'a> Owned<'a> {
     pub(super) fn of(csv: &'a ClusterServiceVersion, own: &'a str, components: &'a Known) -> Owned<'a> {
         let uid = csv.metadata.uid.as_deref().unwrap_or_default();
         let (mut roles, mut bindings) = (Vec::new(), Vec::new());
+        // What has been given for all namespaces already was given by somebody who may.
+        let is_given = |name: &str| {
+            let ids = Carried::lifted(name);
+            ids.iter().all(|id| components.get(id).is_some_and(|live| is_owned(live, csv)))
+        };
         for (id, object) in components.of_owner(&Owner::csv(csv)).filter(|(id, _)| id.namespace == own) {
             if owners(object).any(|owner| owner == uid) {
                 match id.kind {
+                    Kind::Role if label_of(object, label::FOR_TARGETS) != Some("true") && !is_given(&id.name) => {}
                     Kind::Role => roles.push((id.name.as_str(), object)),
                     Kind::RoleBinding => bindings.push((id.name.as_str(), object)),
                     _ => {}

@@ -10,6 +10,9 @@ fn owned(kind: &str, content: Value) -> Value {
         "labels": {"olm.managed": "true", "olm.owner": "a", "olm.owner.namespace": "shop", "olm.owner.kind": "ClusterServiceVersion"},
         "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "a", "uid": "uid-a"}],
     }});
+    if kind == "Role" {
+        object["metadata"]["labels"]["olm.operatorframework.io/for-targets"] = json!("true");
+    }
     merge(&mut object, &content);
     object
 }
@@ -150,7 +153,8 @@ fn access_that_others_have_given_is_enough() {
 #[test]
 fn only_what_the_version_asks_for_and_owns_goes_to_other_namespaces() {
     let stranger = json!({"kind": "User", "apiGroup": RBAC, "name": "eve"});
-    let cases: [(&str, Box<dyn Fn(&mut Cluster)>); 4] = [
+    type Change = Box<dyn Fn(&mut Cluster)>;
+    let cases: [(&str, Change); 4] = [
         ("more rules", Box::new(|it| it.components[0]["rules"] = json!([rule(&["*"], &["*"])]))),
         ("another owner", Box::new(|it| it.components[0]["metadata"]["ownerReferences"][0]["uid"] = json!("uid-b"))),
         ("no owner", Box::new(|it| it.components[1]["metadata"]["ownerReferences"] = json!([]))),
@@ -194,4 +198,21 @@ fn rights_by_hand_are_needed_in_each_target_or_for_all_of_them() {
     assert_eq!(lacking(&["*"], &[""]), of(met, "", "cluster rule"));
     // A namespace that does not exist yet needs nothing.
     assert_eq!(lacking(&["shop", "later"], &["shop"]), of(met, "", "namespaced rule"));
+}
+
+/// Who may write Roles in the namespace of the group alone must gain nothing elsewhere.
+#[test]
+fn role_that_no_plan_has_given_stays_in_its_namespace_unless_it_is_given_everywhere_already() {
+    let label = "olm.operatorframework.io/for-targets";
+    let mut cluster = cluster(&["*"], "Pending");
+    assert_eq!(writes(&cluster), ["create ClusterRole a-server"]);
+    cluster.components[0]["metadata"]["labels"].as_object_mut().unwrap().remove(label);
+    assert_eq!(writes(&cluster), [""; 0]);
+    assert!(cluster.step("a", 10).contains("RequirementsNotMet"), "{}", cluster.step("a", 10));
+    // Another implementation has given it, which did not mark what it had made.
+    cluster.components[0]["metadata"]["labels"][label] = json!("true");
+    written(&mut cluster);
+    written(&mut cluster);
+    cluster.components[0]["metadata"]["labels"].as_object_mut().unwrap().remove(label);
+    assert_eq!(writes(&cluster), [""; 0], "it stays as it is");
 }

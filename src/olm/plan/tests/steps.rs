@@ -25,7 +25,7 @@ fn item(step: &Step) -> Result<super::super::step::Item, StepError> {
 }
 
 fn context(owner: Option<&'static str>, namespaced: bool) -> Context<'static> {
-    Context { namespace: "shop", plan: "install-x", owner, namespaced }
+    Context { namespace: "shop", plan: "install-x", owner, namespaced, scoped: false }
 }
 
 fn wanted(api_version: &str, kind: &str, namespaced: bool) -> Value {

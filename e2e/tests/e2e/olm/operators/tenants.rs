@@ -55,7 +55,10 @@ impl World {
         let metadata = json!({"name": "server-role", "namespace": SHOP, "labels": {"olm.managed": "true", "olm.owner": name,
             "olm.owner.namespace": SHOP, "olm.owner.kind": "ClusterServiceVersion"},
             "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": name, "uid": uid}]});
-        self.apply(&json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata, "rules": [super::rule()]})).await;
+        let mut role =
+            json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata, "rules": [super::rule()]});
+        role["metadata"]["labels"]["olm.operatorframework.io/for-targets"] = json!("true");
+        self.apply(&role).await;
         let subject = json!({"kind": "ServiceAccount", "name": "server", "namespace": SHOP});
         self.apply(&json!({"apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "server-role"}, "subjects": [subject]}))

@@ -27,6 +27,11 @@ impl World {
         if !deployments.is_empty() {
             rules.push(json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": deployments}));
         }
+        Api::namespaced(self.client_of(name, &rules).await, SHOP)
+    }
+
+    /// That of a user who may do this in the namespace, and nothing else.
+    async fn client_of(&self, name: &str, rules: &[Value]) -> Client {
         let object =
             |kind: &str| json!({"apiVersion": RBAC, "kind": kind, "metadata": {"name": name, "namespace": SHOP}});
         let mut role = object("Role");
@@ -39,7 +44,7 @@ impl World {
         let mut config = self.cluster.config().await.unwrap();
         config.auth_info.impersonate = Some(name.to_owned());
         config.auth_info.impersonate_groups = Some(vec!["system:authenticated".to_owned()]);
-        Api::namespaced(Client::try_from(config).unwrap(), SHOP)
+        Client::try_from(config).unwrap()
     }
 
     /// Accounts, roles, bindings and Deployments: those of the namespace, and those without one that belong to operators.
@@ -214,5 +219,49 @@ async fn webhooks_and_apis_are_written_by_those_who_may_register_them() {
         let more = json!({"spec": {"displayName": "other"}});
         patch(&user, &format!("server.v2.0.{number}"), &more).await.unwrap();
     }
+    world.cluster.down().await.unwrap();
+}
+
+/// Such a Role is given to its operator in other namespaces too: whoever may write Roles here must not have that done.
+#[tokio::test(flavor = "multi_thread")]
+async fn role_for_other_namespaces_is_written_by_those_who_may_give_any_right_alone() {
+    let world = World::up().await;
+    let guard = workspace::root().join(GUARD).display().to_string();
+    world.kubectl(["apply", "--server-side", "-f", &guard]).await;
+    let roles = json!({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create", "patch", "delete"]});
+    let client = world.client_of("keeper", &[roles, super::rule()]).await;
+    let theirs: Api<Role> = Api::namespaced(client, SHOP);
+    let role = |name: &str, labels: Value| -> Role {
+        let object = json!({"metadata": {"name": name, "labels": labels}, "rules": [super::rule()]});
+        serde_json::from_value(object).unwrap()
+    };
+    let labels = json!({"olm.operatorframework.io/for-targets": "true"});
+    let refused = "is written by those who may escalate ClusterRoles";
+    let create = async |object: Role, dry_run: bool| {
+        let answer = theirs.create(&PostParams { dry_run, ..PostParams::default() }, &object).await;
+        answer.map(drop).map_err(|error| error.to_string())
+    };
+    let wait = world.cluster.until("the guard", &[]);
+    wait.holds(async || create(role("given", labels.clone()), true).await.is_err_and(|it| it.contains(refused)))
+        .await
+        .unwrap();
+    assert!(create(role("given", labels.clone()), false).await.unwrap_err().contains(refused));
+    create(role("own", json!({})), false).await.unwrap();
+    let patch = async |name: &str, change: Value| {
+        let answer = theirs.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        answer.map(drop).map_err(|error| error.to_string())
+    };
+    assert!(patch("own", json!({"metadata": {"labels": labels}})).await.unwrap_err().contains(refused));
+    // Whoever may give any right makes one; and nobody else changes it.
+    let mut given = json!(role("given", labels));
+    given["apiVersion"] = json!(RBAC);
+    given["kind"] = json!("Role");
+    given["metadata"]["namespace"] = json!(SHOP);
+    world.apply(&given).await;
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "1"}]);
+    for change in [json!({"rules": []}), json!({"metadata": {"ownerReferences": owner}})] {
+        assert!(patch("given", change).await.unwrap_err().contains(refused));
+    }
+    patch("own", json!({"rules": []})).await.unwrap();
     world.cluster.down().await.unwrap();
 }

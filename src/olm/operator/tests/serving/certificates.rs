@@ -57,7 +57,7 @@ fn new_authority_is_known_everywhere_before_a_pod_has_a_certificate_of_it() {
     // Once all pods have the new one, the old authority goes.
     let last = lines.iter().rposition(|line| line == "a: Succeeded/InstallSucceeded").unwrap();
     assert!(lines[last..].contains(&"patch Secret".to_owned()), "{lines:#?}");
-    assert_eq!(cluster.authorities(), [new.clone()]);
+    assert_eq!(cluster.authorities(), std::slice::from_ref(&new));
     assert_eq!(bundles(&cluster), [[new.clone()], [new.clone()], [new]]);
     assert_eq!(cluster.csvs[0]["status"]["phase"], "Succeeded");
     assert_eq!(

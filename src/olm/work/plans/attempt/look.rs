@@ -31,7 +31,11 @@ pub(super) fn wanted(
     live: Option<&Value>,
 ) -> Value {
     let (namespace, plan) = attempt.id();
-    together.wanted(item, live, Context { namespace, plan, owner, namespaced: kind.namespaced })
+    together.wanted(
+        item,
+        live,
+        Context { namespace, plan, owner, namespaced: kind.namespaced, scoped: !attempt.account.is_empty() },
+    )
 }
 
 impl Attempt {
