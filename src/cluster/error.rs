@@ -89,7 +89,14 @@ impl ApiError {
     /// of it, or, where the write `refers` to what is not there yet, the server does not know that.
     pub(crate) fn is_no_verdict(&self, refers: bool) -> bool {
         let of_others = self.is_already_exists() || self.is_conflict();
-        of_others || self.is_of_dry_run() || refers && (self.is_not_found() || self.is_forbidden())
+        let of_reference = self.is_not_found() || self.is_forbidden() && !self.lacks_verb();
+        of_others || self.is_of_dry_run() || refers && of_reference
+    }
+
+    /// Who asks may not do this with any object of the kind, whatever is in it.
+    fn lacks_verb(&self) -> bool {
+        matches!(&self.cause, Cause::Server { code: 403, message, .. }
+            if message.split_once(" cannot ").is_some_and(|(_, what)| what.contains(" resource \"")))
     }
 
     /// The server asks for patience; an eviction is forbidden by a PodDisruptionBudget.

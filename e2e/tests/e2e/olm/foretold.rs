@@ -57,12 +57,20 @@ fn foretold(plan: &Value) -> Effects {
     net(effects)
 }
 
+/// Roles by which users may use the APIs of an operator, and what its group says of these: they follow from what there is then, and are
+/// not foretold.
+fn is_for_users(request: &Request) -> bool {
+    let ends = ["-admin", "-edit", "-view", "-crdview"];
+    let is_role = ends.iter().any(|end| request.name.ends_with(end)) || request.name.starts_with("olm.og.");
+    request.resource == "clusterroles" && is_role || request.resource == "operatorgroups"
+}
+
 fn done(requests: &[Request]) -> Effects {
     let mut effects = Effects::new();
     for request in requests.iter().filter(|request| request.wrote() && request.subresource.is_empty()) {
         // Old plans are deleted whatever comes.
         let is_aside = ASIDE.contains(&request.resource.as_str());
-        if is_aside || request.resource == "installplans" && request.verb == "delete" {
+        if is_aside || request.resource == "installplans" && request.verb == "delete" || is_for_users(request) {
             continue;
         }
         let name = named(&request.resource, &request.name);

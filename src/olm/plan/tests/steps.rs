@@ -131,9 +131,21 @@ fn object_says_who_owns_it_and_who_made_it() {
     for (api_version, kind) in [("v1", "ConfigMap"), ("rbac.authorization.k8s.io/v1", "Role"), ("v1", "Service")] {
         let object = wanted(api_version, kind, true);
         assert_eq!(object["metadata"]["ownerReferences"], owner, "{kind}");
-        assert_eq!(object["metadata"]["labels"], json!({"olm.managed": "true"}));
+        let mut labels = json!({"olm.managed": "true"});
+        if kind == "Role" {
+            // What is written with the rights of this process may be given in other namespaces too.
+            labels["olm.operatorframework.io/for-targets"] = json!("true");
+        }
+        assert_eq!(object["metadata"]["labels"], labels);
         assert_eq!(object["metadata"]["namespace"], "shop");
     }
+    let role = item(&step(
+        "Role",
+        &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "x"}}),
+    ));
+    let scoped = desired(&role.unwrap(), Context { scoped: true, ..context(Some("u1"), true) });
+    assert_eq!(scoped["metadata"]["labels"], json!({"olm.managed": "true"}));
     let role = wanted("rbac.authorization.k8s.io/v1", "ClusterRole", false);
     assert_eq!(
         role["metadata"],

@@ -24,9 +24,11 @@ async fn plan_of_a_group_with_an_account_writes_what_the_account_may() {
     world.apply(&group).await;
     world.start_with_the_rights_of_the_release().await;
     world.plan("install-a", 1, true, &operator("v1", "", &any_size())).await;
-    let refused = |text: &str| text.starts_with("retrying execution due to error: 7 steps cannot be carried out: ");
+    let refused = |text: &str| text.starts_with("retrying execution due to error: 8 steps cannot be carried out: ");
     let told = world.until_plan("that rights are missing", "install-a", |it| refused(&message(it))).await;
-    for kind in ["ClusterServiceVersion", "ServiceAccount", "Role", "ClusterRole", "ConfigMap", "Service"] {
+    for kind in
+        ["ClusterServiceVersion", "ServiceAccount", "Role", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "Service"]
+    {
         let lacks = format!("{kind} widgets");
         assert!(message(&told).contains(&lacks), "{lacks}: {}", message(&told));
     }

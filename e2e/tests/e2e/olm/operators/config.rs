@@ -1,6 +1,5 @@
 //! What Subscriptions and the proxy of the cluster change of Deployments.
 
-use cvo::testing::api::olm::cluster_service_version::Phase;
 use e2e::olm::{self, PROCESS};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
@@ -91,7 +90,7 @@ async fn config_is_in_the_first_pods_of_each_version_and_outlives_its_subscripti
     world.apply(&proxy("http://second")).await;
     let generation = world.until_has(&["HTTP_PROXY=http://second", "X=2"]).await;
     assert_eq!(generation, 4, "the proxy has changed the pods once, and the deletion has not");
-    assert_eq!(world.csvs().get("server.v2.0.0").await.unwrap().status.unwrap().phase, Phase::Succeeded);
+    world.until_succeeded("server.v2.0.0").await;
     world.cluster.down().await.unwrap();
 }
 
