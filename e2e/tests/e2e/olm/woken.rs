@@ -357,7 +357,7 @@ async fn plans(world: &World, plan: &str) {
     let message = |it: &Value, words: &str| status(it, "message").contains(words);
     let two = |it: &Value| message(it, "count=2");
     let missing = |it: &Value| message(it, "please make sure the service account exists");
-    let exists = |it: &Value| message(it, "names ServiceAccount robot");
+    let exists = |it: &Value| message(it, "User \"system:serviceaccount:shop:robot\"");
     let complete = |it: &Value| status(it, "phase") == "Complete";
     let woken = |shows| -> [Woken<'_>; 1] { [("InstallPlan", plan, shows)] };
     world.apply(&group("two", json!({"targetNamespaces": ["shop"]}))).await;
