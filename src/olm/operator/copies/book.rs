@@ -298,10 +298,10 @@ impl Book {
         self.live.iter().any(|((_, name), live)| *name == original.1 && live.from == original.0)
     }
 
-    /// `None` before all of them are known.
+    /// `None` before all of them are known, and as long as it is not known what they have to be.
     pub(crate) fn outstanding(&self) -> Option<Outstanding> {
-        let plan = self.plan.as_ref().filter(|_| self.is_whole)?;
-        let mut found = Outstanding { missing: !self.unread.is_empty(), unexpected: false };
+        let plan = self.plan.as_ref().filter(|_| self.is_whole && self.unread.is_empty())?;
+        let mut found = Outstanding::default();
         for key in self.due.iter().chain(&self.busy).filter(|key| !plan.originals.contains(*key)) {
             match (self.wanted(key), self.live.contains_key(key)) {
                 (Course::Copied, false) => found.missing = true,

@@ -186,6 +186,7 @@ fn copies_are_written_once_what_is_there_and_what_is_wanted_is_known() {
     assert_eq!(jobs(&mut book), Vec::<String>::new(), "what exists is not known yet");
     let hash = content(&original()).hash;
     followed(&mut book, Some(&hash));
+    assert_eq!(book.outstanding(), None, "what they have to be is not known yet");
     assert_eq!(jobs(&mut book), ["read shop 1"]);
     assert_eq!(
         read(&mut book, "1", ""),

@@ -265,9 +265,7 @@ pub(super) async fn writes_nothing(world: &World) {
     let wait = world.cluster.until("the new group to be seen", &[PROCESS]).within(LIMIT);
     wait.existing(groups, "last", |it| it.status.is_some()).await.unwrap();
     let all = audit::requests(&world.cluster.audit_log(), USER).unwrap();
-    // A condition of OLMConfig may have become due only now.
-    let ignored =
-        ["leases", "events", "subjectaccessreviews", "tokenreviews", "secrets", "clusteroperators", "olmconfigs"];
+    let ignored = ["leases", "events", "subjectaccessreviews", "tokenreviews", "secrets", "clusteroperators"];
     let wrote = all.iter().skip(before).filter(|it| it.wrote() && !ignored.contains(&it.resource.as_str()));
     let wrote: Vec<String> = wrote
         .filter(|it| {
