@@ -2,7 +2,7 @@
 
 use crate::faults::proxy::serving;
 use crate::harness::Cluster;
-use axum::Router;
+use axum::{Json, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -45,6 +45,17 @@ impl Webhook {
         });
         Ok(Webhook { _serving: AbortOnDropHandle::new(serving) })
     }
+}
+
+/// Answers a conversion webhook: version `v1` calls `spec.length` what the other one calls `spec.size`.
+pub async fn sizes_converted(Json(review): Json<Value>) -> Json<Value> {
+    Json(converted(&review, |object, wanted| {
+        let (from, to) = if wanted.ends_with("/v1") { ("size", "length") } else { ("length", "size") };
+        let spec = object.get_mut("spec").and_then(Value::as_object_mut);
+        if let Some((spec, value)) = spec.and_then(|spec| spec.remove(from).map(|value| (spec, value))) {
+            spec.insert(to.to_owned(), value);
+        }
+    }))
 }
 
 /// The answer of a conversion webhook: `convert` makes each object one of the version (`group/version`) that is asked for.

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::Router;
 use axum::routing::post;
-use axum::{Json, Router};
-use e2e::services::webhook::{Webhook, converted};
+use e2e::services::webhook::{Webhook, sizes_converted};
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
@@ -18,17 +18,6 @@ use super::{any_size, operator};
 
 const PAUSE: Duration = Duration::from_millis(50);
 const READS: usize = 40;
-
-/// The older version calls the size of the newer one `length`.
-async fn convert(Json(review): Json<Value>) -> Json<Value> {
-    Json(converted(&review, |object, wanted| {
-        let (from, to) = if wanted.ends_with("/v1") { ("size", "length") } else { ("length", "size") };
-        let spec = object["spec"].as_object_mut().unwrap();
-        if let Some(value) = spec.remove(from) {
-            spec.insert(to.to_owned(), value);
-        }
-    }))
-}
 
 /// Objects are stored in the newer version. What the bundle says of the conversion is of no use: it does not know where the webhook is.
 fn with_two_versions(version: &str, replaces: &str) -> Vec<Value> {
@@ -75,7 +64,8 @@ fn read(api: Api<DynamicObject>, reads: Arc<Reads>) -> AbortOnDropHandle<()> {
 async fn reader_of_the_older_version_sees_no_error_through_an_update() {
     let world = World::up().await;
     world.group("one").await;
-    let _webhook = Webhook::serve(&world.cluster, "conversion", Router::new().fallback(post(convert))).await.unwrap();
+    let _webhook =
+        Webhook::serve(&world.cluster, "conversion", Router::new().fallback(post(sizes_converted))).await.unwrap();
     world.start_plans();
     world.plan("install-a", 1, true, &with_two_versions("v1", "")).await;
     world.complete("install-a").await;

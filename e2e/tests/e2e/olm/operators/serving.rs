@@ -15,7 +15,7 @@ use e2e::conditions::Conditions;
 use e2e::harness::{audit, machine};
 use e2e::olm::{PROCESS, USER};
 use e2e::services::backend::Backend;
-use e2e::services::webhook::{converted, patched};
+use e2e::services::webhook::{patched, sizes_converted};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -39,17 +39,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 const ANSWERS: usize = 150;
 /// A certificate is made anew a day before it ends: this one so soon after it was made.
 const SOON: SignedDuration = SignedDuration::from_secs(20);
-
-/// The older version calls the size of the newer one `length`.
-async fn convert(Json(review): Json<Value>) -> Json<Value> {
-    Json(converted(&review, |object, wanted| {
-        let (from, to) = if wanted.ends_with("/v1") { ("size", "length") } else { ("length", "size") };
-        let spec = object["spec"].as_object_mut().unwrap();
-        if let Some(value) = spec.remove(from) {
-            spec.insert(to.to_owned(), value);
-        }
-    }))
-}
 
 /// Each widget is marked.
 async fn mutate(Json(review): Json<Value>) -> Json<Value> {
@@ -75,7 +64,7 @@ fn program() -> Router {
     Router::new()
         .route("/mutate", post(mutate))
         .route("/validate", post(validate))
-        .route("/convert", post(convert))
+        .route("/convert", post(sizes_converted))
         .route("/apis/gears.example.com/v1", told(kinds))
         .route("/apis/gears.example.com/v1/namespaces/shop/gears", told(gears))
 }
