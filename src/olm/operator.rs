@@ -26,7 +26,7 @@ pub(crate) mod tenancy;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, Phase, reason};
 use crate::olm::api::keys::CLEANUP_FINALIZER;
 use crate::olm::api::operator_condition::OperatorCondition;
-use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::api::operator_group::{OperatorGroup, UpgradeStrategy};
 use deployment::Live;
 use deployment::config::{Proxy, Subscriber};
 use jiff::Timestamp;
@@ -53,6 +53,24 @@ pub(crate) struct Tenant<'a> {
     pub namespaces: &'a group::Namespaces,
     /// uids of its copies by namespace.
     pub copies: BTreeMap<String, String>,
+}
+
+impl<'a> Group<'a> {
+    /// Namespace and name.
+    pub(crate) fn id(&self) -> (&'a str, &'a str) {
+        let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
+        (text(&self.object.metadata.namespace), text(&self.object.metadata.name))
+    }
+
+    /// Whether it is for all namespaces.
+    pub(crate) fn is_global(&self) -> bool {
+        matches!(self.targets.as_slice(), [only] if only == mode::ALL)
+    }
+
+    /// Whether a version that has failed may be replaced.
+    fn fails_forward(&self) -> bool {
+        self.object.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward
+    }
 }
 
 /// What a decision depends on.

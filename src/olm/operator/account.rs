@@ -23,8 +23,7 @@ pub(super) fn hindrance(facts: &Facts<'_>) -> Option<String> {
     if account.is_empty() {
         return None;
     }
-    let namespace = facts.csv.metadata.namespace.as_deref().unwrap_or_default();
-    let name = group.object.metadata.name.as_deref().unwrap_or_default();
+    let (namespace, name) = group.id();
     let said = format!("OperatorGroup {name} names ServiceAccount {account} in spec.serviceAccountName");
     let known = facts.world.accounts.contains_key(&(namespace.to_owned(), account.to_owned()));
     if !known {

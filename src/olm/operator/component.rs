@@ -1,17 +1,14 @@
 //! Objects beside Deployments that are kept for operators and their groups: Services, roles and their bindings, APIServices and the
 //! configurations of webhooks.
 
-use super::deployment::{handed_over, owner_labels};
-use crate::merge::{Manager, Outcome, initial, merge};
-use crate::olm::api::MANAGER;
+use super::deployment::{WRITER, handed_over, owner_labels};
+use crate::merge::{Outcome, initial, merge};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-
-const WRITER: Manager = Manager { name: MANAGER, of_others: &[] };
 
 /// Which kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

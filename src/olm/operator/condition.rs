@@ -1,6 +1,6 @@
 //! The OperatorCondition of a ClusterServiceVersion: the object itself, who may write it, and its status.
 
-use super::deployment::{owner_labels, owner_reference};
+use super::deployment::{labels, owner_reference};
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
@@ -38,11 +38,8 @@ pub(crate) fn object(csv: &ClusterServiceVersion, live: Option<&OperatorConditio
         owner.insert("controller".to_owned(), true.into());
     }
     let Some(live) = live else {
-        let mut labels: Map<String, Value> =
-            owner_labels(csv).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
-        labels.insert(label::MANAGED.to_owned(), "true".into());
         return Some(json!({"apiVersion": format!("{GROUP}/v2"), "kind": "OperatorCondition",
-            "metadata": {"name": csv.metadata.name, "namespace": csv.metadata.namespace, "labels": labels,
+            "metadata": {"name": csv.metadata.name, "namespace": csv.metadata.namespace, "labels": labels(csv),
                 "ownerReferences": [owner]},
             "spec": spec}));
     };

@@ -24,7 +24,8 @@ const HISTORY: i64 = 1;
 /// The reason of the event about a Deployment that somebody else keeps changing.
 pub(crate) const CONTESTED: &str = "DeploymentContested";
 const KIND: &str = "ClusterServiceVersion";
-const WRITER: Manager = Manager { name: MANAGER, of_others: &[] };
+/// Who writes what is made for operators.
+pub(super) const WRITER: Manager = Manager { name: MANAGER, of_others: &[] };
 
 /// A Deployment of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -145,6 +146,12 @@ pub(crate) fn owner_labels(csv: &ClusterServiceVersion) -> [(&'static str, Strin
     ]
 }
 
+/// Labels of what is made for a ClusterServiceVersion.
+pub(super) fn labels(csv: &ClusterServiceVersion) -> Map<String, Value> {
+    let owner = owner_labels(csv).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    owner.chain([(label::MANAGED.to_owned(), "true".into())]).collect()
+}
+
 /// The reference to the owner, which does not keep it from being deleted.
 pub(crate) fn owner_reference(csv: &ClusterServiceVersion) -> Value {
     json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": KIND, "name": csv.metadata.name,
@@ -165,8 +172,7 @@ pub(crate) fn desired(csv: &ClusterServiceVersion, entry: &StrategyDeployment, c
     containers.into_iter().flatten().for_each(|container| set_variable(container, CONDITION_NAME, name));
     let mut labels: Map<String, Value> =
         entry.label.iter().map(|(key, it)| (key.clone(), it.as_str().into())).collect();
-    labels.insert(label::MANAGED.to_owned(), "true".into());
-    labels.extend(owner_labels(csv).map(|(key, value)| (key.to_owned(), value.into())));
+    labels.extend(self::labels(csv));
     labels.insert(label::DEPLOYMENT_SPEC_HASH.to_owned(), hash(&spec, "").into());
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",

@@ -5,7 +5,7 @@
 mod owned;
 
 use super::component::{Id, Kind, Known, Owner};
-use super::deployment::{owner_labels, owner_reference};
+use super::deployment::{labels, owner_reference};
 use super::mode::ALL;
 use super::rights::Rights;
 use super::{Group, Tenant};
@@ -13,7 +13,7 @@ use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyPe
 use crate::olm::api::keys::label;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use owned::Owned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -124,9 +124,7 @@ impl Carried<'_> {
     /// `copy`: the uid of the copy of the ClusterServiceVersion in the target.
     fn objects(&self, csv: &ClusterServiceVersion, target: &str, copy: Option<&String>) -> [Value; 2] {
         let own = csv.metadata.namespace.as_deref().unwrap_or_default();
-        let mut labels: Map<String, Value> =
-            owner_labels(csv).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
-        labels.insert(label::MANAGED.to_owned(), "true".into());
+        let mut labels = labels(csv);
         let kind = if target == ALL { "ClusterRole" } else { "Role" };
         let mut rules: Vec<PolicyRule> = self.permission.rules.iter().map(normal).collect();
         let mut metadata = json!({});
@@ -191,7 +189,7 @@ fn label_of<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 
 /// Whether its labels name this owner.
 fn is_owned(object: &Value, csv: &ClusterServiceVersion) -> bool {
-    owner_labels(csv).into_iter().all(|(key, value)| label_of(object, key) == Some(&value))
+    Owner::of(object).is_some_and(|owner| owner == Owner::csv(csv))
 }
 
 fn owners(object: &Value) -> impl Iterator<Item = &str> {

@@ -6,12 +6,12 @@ use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
 use super::given::Given;
 use super::serving::{self, Serving, certificate, conversion};
+use super::state::phase;
 use super::{Facts, Group, State, account, chain, component, requirements};
 use crate::olm::api::cluster_service_version::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Phase, RequirementStatus, STRATEGY_DEPLOYMENT, StrategyDetails,
     reason,
 };
-use crate::olm::api::operator_group::UpgradeStrategy;
 use jiff::{SignedDuration, Timestamp};
 
 /// Installing that takes longer has failed.
@@ -160,10 +160,6 @@ fn pending(facts: &Facts<'_>, given: &Given) -> Turn {
         let message = "all requirements found, attempting install";
         Turn::to(State::new(Phase::InstallReady, reason::REQUIREMENTS_MET, message)).with(verdict.lines)
     })
-}
-
-fn phase(csv: &ClusterServiceVersion) -> Phase {
-    csv.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default()
 }
 
 /// How its Deployments are, the worst that is to be said of them, and what has to be written.
@@ -392,8 +388,7 @@ fn replacing(facts: &Facts<'_>, group: &Group<'_>) -> Turn {
     if chain::predecessor(facts.csv, facts.siblings).is_some() {
         return Turn::default();
     }
-    let goes_on = group.object.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward;
-    let find = if goes_on { chain::last } else { chain::successor };
+    let find = if group.fails_forward() { chain::last } else { chain::successor };
     match find(facts.csv, facts.siblings) {
         // Somebody has deleted it. This one is needed again.
         None => Turn::to(State::pending(

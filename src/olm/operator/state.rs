@@ -1,11 +1,18 @@
 //! The phase of a ClusterServiceVersion with its reason, and how its status remembers those before.
 
-use crate::olm::api::cluster_service_version::{ClusterServiceVersionCondition, ClusterServiceVersionStatus, Phase};
+use crate::olm::api::cluster_service_version::{
+    ClusterServiceVersion, ClusterServiceVersionCondition, ClusterServiceVersionStatus, Phase,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// How many phases and reasons are remembered.
 const REMEMBERED: usize = 20;
+
+/// What it says of itself.
+pub(super) fn phase(csv: &ClusterServiceVersion) -> Phase {
+    csv.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default()
+}
 
 /// What a ClusterServiceVersion is said to be.
 #[derive(Clone, Debug, PartialEq, Eq)]

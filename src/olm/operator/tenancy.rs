@@ -2,7 +2,7 @@
 //! together, so that two of them never wait for each other.
 
 use super::apis::{self, Apis};
-use super::mode::ALL;
+use super::state::phase;
 use super::{Group, State};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase, reason};
 use crate::olm::api::keys::annotation::PROVIDED_APIS;
@@ -41,6 +41,8 @@ pub(crate) struct Tenancy<'a> {
     claims: Vec<Claim<'a>>,
     /// Which of them name an API.
     holders: BTreeMap<String, BTreeSet<usize>>,
+    /// By namespace and name of their groups.
+    places: BTreeMap<(&'a str, &'a str), usize>,
 }
 
 impl<'a> Tenancy<'a> {
@@ -54,7 +56,8 @@ impl<'a> Tenancy<'a> {
                 holders.entry(api.clone()).or_default().insert(at);
             }
         }
-        let mut all = Tenancy { claims, holders };
+        let places = claims.iter().enumerate().map(|(at, claim)| (claim.tenant.group.id(), at)).collect();
+        let mut all = Tenancy { claims, holders, places };
         let count = all.claims.len();
         (0..count).for_each(|at| all.prune(at));
         // Whoever was there first keeps what it has.
@@ -127,8 +130,8 @@ impl<'a> Tenancy<'a> {
     }
 
     fn find(&self, group: &Group<'_>) -> Option<(usize, &Claim<'a>)> {
-        let id = id(group);
-        self.claims.iter().enumerate().find(|(_, claim)| self::id(claim.tenant.group) == id)
+        let at = *self.places.get(&group.id())?;
+        Some((at, self.claims.get(at)?))
     }
 
     /// A merge patch of the group with the APIs that it names; `None` if it names them.
@@ -148,7 +151,7 @@ impl<'a> Tenancy<'a> {
         let Some((at, claim)) = self.find(group) else { return Verdict::Free };
         let provided = apis::provided(csv);
         let named = provided.is_subset(&claim.today);
-        let (namespace, name) = id(group);
+        let (namespace, name) = group.id();
         let is_static = claim.tenant.is_static();
         match self.rival(at, &provided) {
             None if named => Verdict::Free,
@@ -162,7 +165,7 @@ impl<'a> Tenancy<'a> {
                 )))
             }
             Some((api, other)) => {
-                let (of, it) = id(other.group);
+                let (of, it) = other.group.id();
                 let both = format!(
                     "OperatorGroups {namespace}/{name} and {of}/{it}, which share namespaces, both provide {api}; select other \
                      namespaces in one of them, or delete the operator of one"
@@ -189,7 +192,7 @@ impl<'a> Claim<'a> {
 
     fn age(&self) -> (Option<jiff::Timestamp>, (&'a str, &'a str)) {
         let group = self.tenant.group;
-        (group.object.metadata.creation_timestamp.as_ref().map(|time| time.0), id(group))
+        (group.object.metadata.creation_timestamp.as_ref().map(|time| time.0), group.id())
     }
 }
 
@@ -205,16 +208,6 @@ impl<'a> Tenant<'a> {
     }
 }
 
-fn phase(csv: &ClusterServiceVersion) -> Phase {
-    csv.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default()
-}
-
-/// Namespace and name.
-fn id<'a>(group: &Group<'a>) -> (&'a str, &'a str) {
-    let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
-    (text(&group.object.metadata.namespace), text(&group.object.metadata.name))
-}
-
 fn unchangeable(why: &str) -> State {
     let message = format!("static provided api operatorgroup cannot be modified by these apis: {why}");
     State::failed(reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP, message)
@@ -226,17 +219,10 @@ fn meet(one: &Tenant<'_>, other: &Tenant<'_>) -> bool {
         return true;
     }
     let has = |it: &Tenant<'_>, namespace: &str| {
-        id(it.group).0 == namespace || it.group.targets.iter().any(|target| target == namespace)
+        it.group.id().0 == namespace || it.group.targets.iter().any(|target| target == namespace)
     };
     let targets: BTreeSet<&str> = other.group.targets.iter().map(String::as_str).collect();
-    has(other, id(one.group).0)
-        || has(one, id(other.group).0)
+    has(other, one.group.id().0)
+        || has(one, other.group.id().0)
         || one.group.targets.iter().any(|target| targets.contains(target.as_str()))
-}
-
-impl Group<'_> {
-    /// Whether it is for all namespaces.
-    pub(crate) fn is_global(&self) -> bool {
-        matches!(self.targets.as_slice(), [only] if only == ALL)
-    }
 }

@@ -251,9 +251,12 @@ impl Builder<'_> {
         for (key, requirement) in keyed {
             let choice = match self.met.get(&key) {
                 Some(choice) => choice.clone(),
-                None => self.providers(own, requirement),
+                None => {
+                    let choice = self.providers(own, requirement);
+                    self.met.insert(key, choice.clone());
+                    choice
+                }
             };
-            self.met.entry(key).or_insert_with(|| choice.clone());
             let text = format!("bundle {} requires an operator {requirement}", operator.name);
             self.constrain(variable, Constraint::Dependency(choice), text);
         }

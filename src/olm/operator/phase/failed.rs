@@ -5,7 +5,6 @@ use super::{
     replaced_by, with_serving, with_strategy,
 };
 use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, reason};
-use crate::olm::api::operator_group::UpgradeStrategy;
 use crate::olm::operator::deployment::Health;
 use crate::olm::operator::given::Given;
 use crate::olm::operator::serving::{self, Serving};
@@ -33,8 +32,7 @@ pub(super) fn turn(
     status: &ClusterServiceVersionStatus,
     now: Timestamp,
 ) -> Turn {
-    let goes_on = group.object.spec.upgrade_strategy == UpgradeStrategy::TechPreviewUnsafeFailForward;
-    if let Some(successor) = chain::successor(facts.csv, facts.siblings).filter(|_| goes_on) {
+    if let Some(successor) = chain::successor(facts.csv, facts.siblings).filter(|_| group.fails_forward()) {
         return replaced_by(facts, successor, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: ");
     }
     // The OperatorGroup has been looked at before.

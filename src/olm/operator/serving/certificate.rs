@@ -5,12 +5,11 @@
 //! its requests is refused while pods with the old certificate and pods with the new one answer.
 
 use super::object::owned;
-use crate::merge::{Manager, Outcome, merge};
-use crate::olm::api::MANAGER;
+use crate::merge::{Outcome, merge};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::annotation;
 use crate::olm::certificate::{Stored, Usable, first};
-use crate::olm::operator::deployment::handed_over;
+use crate::olm::operator::deployment::{WRITER, handed_over};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
@@ -28,7 +27,6 @@ const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(24);
 const TOLD_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// So many authorities of a bundle stay beside a new one, where the Secret does not say which one is in use.
 const KEPT: usize = 2;
-const WRITER: Manager = Manager { name: MANAGER, of_others: &[] };
 
 /// A Secret of the namespace, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]

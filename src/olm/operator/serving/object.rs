@@ -2,22 +2,15 @@
 
 use super::endpoint::{Endpoint, secret, service};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
-use crate::olm::api::keys::label;
-use crate::olm::operator::deployment::{owner_labels, owner_reference};
+use crate::olm::operator::deployment::{labels, owner_reference};
 use crate::olm::permissions::DEFAULT_ACCOUNT;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Where every program that serves an API reads whom to believe.
 const SYSTEM: &str = "kube-system";
 const READER: &str = "extension-apiserver-authentication-reader";
 const DELEGATOR: &str = "system:auth-delegator";
-
-/// Labels by which an object is known to be of this version.
-pub(super) fn labels(csv: &ClusterServiceVersion) -> Map<String, Value> {
-    let owner = owner_labels(csv).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
-    owner.chain([(label::MANAGED.to_owned(), "true".into())]).collect()
-}
 
 /// Metadata of an object that goes with its version.
 pub(super) fn owned(csv: &ClusterServiceVersion, name: &str) -> Value {

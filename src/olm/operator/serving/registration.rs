@@ -1,12 +1,12 @@
 //! What tells the API server to ask a Deployment: webhook configurations and APIServices.
 
 use super::endpoint::{port, service};
-use super::object::labels;
 use crate::olm::api::cluster_service_version::{
     ApiServiceDescription, ClusterServiceVersion, WebhookDescription, WebhookType,
 };
 use crate::olm::api::keys::label;
 use crate::olm::names::label_value;
+use crate::olm::operator::deployment::labels;
 use crate::olm::operator::{Group, mode};
 use crate::olm::permissions::hash;
 use base64::Engine;

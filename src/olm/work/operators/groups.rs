@@ -12,7 +12,7 @@ use crate::olm::operator::component::{self, Id, Kind};
 use crate::olm::operator::copies::book::Plan;
 use crate::olm::operator::copies::{self, Course, Rules, Source, Targets};
 use crate::olm::operator::tenancy::{Tenancy, Tenant, Verdict};
-use crate::olm::operator::{self, Group, labels, roles};
+use crate::olm::operator::{self, labels, roles};
 use crate::process::events::Notice;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +81,7 @@ impl OperatorController {
             let [group] = namespace.groups.as_slice() else { continue };
             let runs = |csv: &&&Csv| csv.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded);
             for api in namespace.csvs.values().filter(runs).flat_map(|csv| roles::provided(csv, &world)) {
-                apis.entry(api).or_insert_with(|| group.object.metadata.name.as_deref().unwrap_or_default());
+                apis.entry(api).or_insert(group.id().1);
             }
         }
         let mut kept = BTreeSet::new();
@@ -93,17 +93,15 @@ impl OperatorController {
         }
         let mut names: BTreeMap<&str, usize> = BTreeMap::new();
         let all = || namespaces.iter().flat_map(|namespace| &namespace.groups);
-        let name = |group: &'_ Group<'_>| group.object.metadata.name.clone().unwrap_or_default();
-        all().for_each(|group| {
-            *names.entry(group.object.metadata.name.as_deref().unwrap_or_default()).or_default() += 1
-        });
+        all().for_each(|group| *names.entry(group.id().1).or_default() += 1);
         for group in all().filter(|group| group.object.metadata.deletion_timestamp.is_none()) {
             let provided = tenancy.apis(group);
-            let is_only = names.get(name(group).as_str()) == Some(&1);
+            let (of, name) = group.id();
+            let is_only = names.get(name) == Some(&1);
             let has_second = |second: &str| is_only && !known.has_other_role(second);
             let seconds: Vec<bool> =
-                ["admin", "edit", "view"].map(|level| has_second(&format!("{}-{level}", name(group)))).into();
-            let what = format!("{}/{}", group.object.metadata.namespace.as_deref().unwrap_or_default(), name(group));
+                ["admin", "edit", "view"].map(|level| has_second(&format!("{name}-{level}"))).into();
+            let what = format!("{of}/{name}");
             whats.insert(what.clone());
             let from = fingerprint(&(&provided, seconds));
             let ids =

@@ -75,6 +75,12 @@ pub(super) struct Perform<'a> {
     pub at: Instant,
 }
 
+/// What is patched, and how.
+enum Part {
+    Object(Value),
+    Status(Value),
+}
+
 fn id(object: &impl ResourceExt) -> Id {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
@@ -84,18 +90,26 @@ impl Perform<'_> {
         self.writer.begin(key, self.at, Duration::ZERO, write);
     }
 
+    /// A merge patch. An object that has been deleted meanwhile needs nothing.
+    fn patched(&self, key: Key, (kind, (namespace, name)): (Kind, Id), patch: Part, on_answer: fn(&Live, Value)) {
+        let (objects, live) = (self.objects.clone(), self.live.clone());
+        self.begin(key, async move {
+            let answer = match patch {
+                Part::Object(patch) => objects.merge_patch(&kind, &namespace, &name, &patch).await,
+                Part::Status(patch) => objects.merge_patch_status(&kind, &namespace, &name, &patch).await,
+            };
+            on_answer(&live, absent_is_done(answer)?);
+            Ok(())
+        });
+    }
+
     /// How long an object rests after it was written. `to`: a hash of what it becomes; `None` where it is deleted.
     fn rest(&self, key: &Key, to: Option<&str>) -> Duration {
         to.map_or(Duration::ZERO, |to| self.memory.rest(&key.to_string(), to, self.at))
     }
 
     pub(super) fn patch(&self, csv: &Csv, patch: Value) {
-        let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
-        self.begin(Key::Csv(id.clone()), async move {
-            let answer = objects.merge_patch(&csv_kind(), &id.0, &id.1, &patch).await;
-            live.csvs.on_answer(absent_is_done(answer)?);
-            Ok(())
-        });
+        self.patched(Key::Csv(id(csv)), (csv_kind(), id(csv)), Part::Object(patch), |live, it| live.csvs.on_answer(it));
     }
 
     pub(super) fn status(
@@ -163,43 +177,26 @@ impl Perform<'_> {
     }
 
     pub(super) fn group(&self, group: &OperatorGroup, status: Value) {
-        let (id, objects, live) = (id(group), self.objects.clone(), self.live.clone());
-        let version = group.metadata.resource_version.clone();
-        self.begin(Key::Group(id.clone()), async move {
-            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
-            let answer = objects.merge_patch_status(&group_kind(), &id.0, &id.1, &patch).await;
-            live.groups.on_answer(absent_is_done(answer)?);
-            Ok(())
-        });
+        let version = &group.metadata.resource_version;
+        let patch = Part::Status(json!({"metadata": {"resourceVersion": version}, "status": status}));
+        self.patched(Key::Group(id(group)), (group_kind(), id(group)), patch, |live, it| live.groups.on_answer(it));
     }
 
     pub(super) fn group_metadata(&self, group: &OperatorGroup, patch: Value) {
-        let (id, objects, live) = (id(group), self.objects.clone(), self.live.clone());
-        self.begin(Key::Group(id.clone()), async move {
-            let answer = objects.merge_patch(&group_kind(), &id.0, &id.1, &patch).await;
-            live.groups.on_answer(absent_is_done(answer)?);
-            Ok(())
-        });
+        let patch = Part::Object(patch);
+        self.patched(Key::Group(id(group)), (group_kind(), id(group)), patch, |live, it| live.groups.on_answer(it));
     }
 
     pub(super) fn namespace(&self, name: String, patch: Value) {
-        let (objects, live) = (self.objects.clone(), self.live.clone());
-        self.begin(Key::Namespace(name.clone()), async move {
-            let answer = objects.merge_patch(&namespace_kind(), "", &name, &patch).await;
-            live.namespaces.on_answer(absent_is_done(answer)?);
-            Ok(())
-        });
+        let (key, of) = (Key::Namespace(name.clone()), (namespace_kind(), (String::new(), name)));
+        self.patched(key, of, Part::Object(patch), |live, it| live.namespaces.on_answer(it));
     }
 
     pub(super) fn config(&self, config: &OLMConfig, conditions: &[Condition]) {
-        let (name, objects, live) = (config.name_any(), self.objects.clone(), self.live.clone());
-        let patch = json!({"metadata": {"resourceVersion": config.metadata.resource_version},
-            "status": {"conditions": conditions}});
-        self.begin(Key::Config(name.clone()), async move {
-            let answer = objects.merge_patch_status(&config_kind(), "", &name, &patch).await;
-            live.configs.on_answer(absent_is_done(answer)?);
-            Ok(())
-        });
+        let patch = Part::Status(json!({"metadata": {"resourceVersion": config.metadata.resource_version},
+            "status": {"conditions": conditions}}));
+        let of = (config_kind(), id(config));
+        self.patched(Key::Config(config.name_any()), of, patch, |live, it| live.configs.on_answer(it));
     }
 
     /// Makes the OperatorCondition of a ClusterServiceVersion, or patches it.
@@ -216,24 +213,16 @@ impl Perform<'_> {
     }
 
     pub(super) fn condition_status(&self, condition: &OperatorCondition, status: OperatorConditionStatus) {
-        let (id, objects, live) = (id(condition), self.objects.clone(), self.live.clone());
-        let version = condition.metadata.resource_version.clone();
-        self.begin(Key::ConditionStatus(id.clone()), async move {
-            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
-            let answer = objects.merge_patch_status(&condition_kind(), &id.0, &id.1, &patch).await;
-            live.conditions.on_answer(absent_is_done(answer)?);
-            Ok(())
-        });
+        let version = &condition.metadata.resource_version;
+        let patch = Part::Status(json!({"metadata": {"resourceVersion": version}, "status": status}));
+        let (key, of) = (Key::ConditionStatus(id(condition)), (condition_kind(), id(condition)));
+        self.patched(key, of, patch, |live, it| live.conditions.on_answer(it));
     }
 
     /// How the objects of a definition are converted.
-    pub(super) fn conversion(&self, write: conversion::Write) {
-        let (objects, live, conversion::Write { name, patch }) = (self.objects.clone(), self.live.clone(), write);
-        self.begin(Key::Conversion(name.clone()), async move {
-            let answer = objects.merge_patch(&definition_kind(), "", &name, &patch).await;
-            live.definitions.on_answer(absent_is_done(answer)?);
-            Ok(())
-        });
+    pub(super) fn conversion(&self, conversion::Write { name, patch }: conversion::Write) {
+        let (key, of) = (Key::Conversion(name.clone()), (definition_kind(), (String::new(), name)));
+        self.patched(key, of, Part::Object(patch), |live, it| live.definitions.on_answer(it));
     }
 
     /// An object beside Deployments.
