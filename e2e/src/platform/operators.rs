@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use cvo::testing::api::olm::{GLOBAL_CATALOG_NAMESPACE, catalog_source::CatalogSource};
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use cvo::testing::api::olm::{
+    GLOBAL_CATALOG_NAMESPACE, catalog_source::CatalogSource, package_manifest::PackageManifest,
+};
 use kube::Api;
 use serde_json::json;
 
@@ -15,7 +16,6 @@ use super::{
 use crate::catalogs::{catalog, push};
 use crate::conditions::Conditions;
 use crate::harness::{Cluster, files};
-use crate::olm::PACKAGES;
 
 /// Name of the default catalog, and of a package in it that nobody installs.
 pub const CATALOG: &str = "sample-operators";
@@ -91,9 +91,10 @@ pub async fn until_offered(cluster: &Cluster, release: &Release, limit: Duration
     let is_served =
         |source: &CatalogSource| source.spec.image.ends_with(&tag) && source.says("ContentLoaded=True", &[&tag]);
     let source = cluster.until(what, &[]).within(limit).existing(sources, CATALOG, is_served).await?;
-    let services: Api<APIService> = Api::all(client);
+    // The condition of its APIService may be of a time before the node was restarted, which nobody tells the API server.
+    let packages: Api<PackageManifest> = Api::namespaced(client, GLOBAL_CATALOG_NAMESPACE);
     let wait = cluster.until("packages to be served", &[]).within(limit);
-    wait.existing(services, PACKAGES, |service| service.has("Available=True")).await?;
+    wait.answer(async || packages.get(CATALOG).await).await?;
     Ok(source)
 }
 
