@@ -7,6 +7,7 @@ pub(crate) mod known;
 mod required;
 pub(crate) mod rights;
 mod step;
+pub(crate) mod users;
 
 use crate::diff::field::Field;
 use crate::olm::api::install_plan::InstallPlan;
@@ -109,6 +110,8 @@ pub(crate) struct Premise<'a> {
     pub superseded: &'a [String],
     /// Those of the namespace.
     pub groups: &'a [OperatorGroup],
+    /// Those of all other namespaces, as far as they could be read.
+    pub others: &'a [OperatorGroup],
     /// Subscriptions of the namespace, with what they have chosen.
     pub subscribers: &'a [Subscriber],
     pub unfit: &'a Unfit,
@@ -218,9 +221,13 @@ pub(crate) fn forecast(premise: &Premise<'_>, known: &mut Known) -> Forecast {
         known.write(&change, object);
         forecast.changes.push(change);
     }
+    let mut installed = BTreeSet::new();
     for item in items.iter().filter(|item| item.is(CSV)) {
-        installation::foretell(&item.name, premise, known, &mut forecast);
+        if installation::foretell(&item.name, premise, known, &mut forecast) {
+            installed.insert(item.name.clone());
+        }
     }
+    users::foretell(&installed, premise, known, &mut forecast);
     forecast
 }
 

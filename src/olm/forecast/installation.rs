@@ -2,7 +2,7 @@
 //! goes of the version whose place it takes.
 
 use super::known::{Key, Known};
-use super::{Change, Forecast, Premise, Verb, required, trial};
+use super::{Change, Forecast, Premise, Verb, required, trial, users};
 use crate::diff::field::fields;
 use crate::object::writers;
 use crate::olm::api::GROUP;
@@ -10,6 +10,7 @@ use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::annotation::CA_HASH;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
+use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::bundle::CSV;
 use crate::olm::operator::deployment::config::{Config, Proxy};
 use crate::olm::operator::deployment::{self, Live};
@@ -41,6 +42,7 @@ pub(super) fn looked_at(item: &Item, namespace: &str) -> Vec<(String, Key)> {
         keys.push(key("v2", CONDITION, &csv.spec.replaces));
     }
     keys.extend(required::looked_at(&csv));
+    keys.extend(users::looked_at(&csv));
     keys
 }
 
@@ -53,35 +55,40 @@ pub(super) fn typed(item: &Item) -> Option<ClusterServiceVersion> {
     serde_json::from_value(item.object.clone()).ok()
 }
 
-/// `name`: of the ClusterServiceVersion, which is known as it would be.
-pub(super) fn foretell(name: &str, premise: &Premise<'_>, known: &mut Known, forecast: &mut Forecast) {
+/// `name`: of the ClusterServiceVersion, which is known as it would be. Returns whether nothing keeps it from running.
+pub(super) fn foretell(name: &str, premise: &Premise<'_>, known: &mut Known, forecast: &mut Forecast) -> bool {
     let namespace = premise.namespace;
     let typed = |name: &str, known: &Known| -> Option<ClusterServiceVersion> {
         let object = known.object(&Key::new(CSV, namespace, name))?;
         serde_json::from_value((*object).clone()).ok()
     };
-    let Some(csv) = typed(name, known) else { return };
+    let Some(csv) = typed(name, known) else { return false };
     let targets = |object| Group { object, targets: targets(object) };
     let groups: Vec<Group<'_>> = premise.groups.iter().map(targets).collect();
     let csv = operator::identified(&csv, &groups);
     let mut writes = Vec::new();
     writes.extend(condition_changes(&csv, namespace, known));
     let predecessor = typed(&csv.spec.replaces, known).filter(|_| csv.spec.replaces != name);
-    let hindrance = operator::obstacle(&csv, &groups).or_else(|| {
+    let obstacle = operator::obstacle(&csv, &groups).or_else(|| users::conflict(&csv, premise, known));
+    let hindrance = obstacle.or_else(|| {
         let name = predecessor.as_ref()?.metadata.name.as_deref()?;
         let condition = known.object(&Key::new(CONDITION, namespace, name))?;
         let condition: OperatorCondition = serde_json::from_value((*condition).clone()).ok()?;
         operator::hindrance(&condition).map(|why| format!("it does not take the place of {name}: {why}"))
     });
-    match hindrance {
-        Some(why) => forecast.held.push(format!("ClusterServiceVersion {name}: {why}")),
+    let runs = match hindrance {
+        Some(why) => {
+            forecast.held.push(format!("ClusterServiceVersion {name}: {why}"));
+            false
+        }
         // Until then it waits.
-        None if !required::check(&csv, premise, known, forecast) => {}
+        None if !required::check(&csv, premise, known, forecast) => false,
         None => {
             writes.extend(deployments(&csv, premise, known, forecast));
             writes.extend(predecessor.iter().flat_map(|before| end(before, namespace, known)));
+            true
         }
-    }
+    };
     for (change, object) in writes {
         // The Role of a binding is made in the same turn.
         let refers = object.get("roleRef").is_some();
@@ -89,10 +96,11 @@ pub(super) fn foretell(name: &str, premise: &Premise<'_>, known: &mut Known, for
         known.write(&change, object);
         forecast.changes.push(change);
     }
+    runs
 }
 
 /// As the group says them, or its status where only labels of namespaces do.
-fn targets(group: &crate::olm::api::operator_group::OperatorGroup) -> Vec<String> {
+pub(super) fn targets(group: &OperatorGroup) -> Vec<String> {
     match &group.status {
         Some(status) if !status.namespaces.is_empty() => status.namespaces.clone(),
         _ => group::targets(&group.spec, &group::Namespaces::new()),

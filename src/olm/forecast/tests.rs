@@ -4,9 +4,12 @@ use crate::olm::api::install_plan::{InstallPlanSpec, InstallPlanStatus};
 use crate::olm::bundle::read;
 use crate::olm::steps::{self as bundle_steps, Chosen, ordered};
 use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+mod users;
 
 const GROUP: &str = "widgets.example.com";
-const KUBERNETES: semver::Version = semver::Version::new(1, 34, 0);
+static KUBERNETES: semver::Version = semver::Version::new(1, 34, 0);
 
 fn definition(versions: &[(&str, Value)]) -> Value {
     let versions: Vec<Value> = versions
@@ -63,21 +66,27 @@ fn known(plan: &InstallPlan) -> Known {
     known
 }
 
-fn foretold(plan: &InstallPlan, known: &mut Known, unfit: &Unfit) -> Forecast {
-    let groups = [group()];
-    let premise = Premise {
+/// Nothing is known but the plan.
+fn premise(plan: &InstallPlan) -> Premise<'_> {
+    static CONTENTS: LazyLock<Found> = LazyLock::new(Found::default);
+    static UNFIT: Unfit = Unfit::new();
+    Premise {
         namespace: "ns",
         plan,
-        contents: &Found::default(),
+        contents: &CONTENTS,
         is_new: true,
         superseded: &[],
-        groups: &groups,
+        groups: &[],
+        others: &[],
         subscribers: &[],
-        unfit,
+        unfit: &UNFIT,
         kubernetes: Ok(&KUBERNETES),
         values: true,
-    };
-    forecast(&premise, known)
+    }
+}
+
+fn foretold(plan: &InstallPlan, known: &mut Known, unfit: &Unfit) -> Forecast {
+    forecast(&Premise { groups: &[group()], unfit, ..premise(plan) }, known)
 }
 
 fn written(forecast: &Forecast) -> String {
@@ -163,20 +172,8 @@ fn update_is_foretold_field_by_field_with_what_goes() {
     assert_eq!(rights, [(false, "list configmaps".to_owned()), (true, "list configmaps".to_owned())]);
     assert_eq!(found.definitions[0].findings, ["all objects that exist fit the new schema of version v1"]);
     // A second look finds nothing to write.
-    let groups = [group()];
-    let unfit = fit();
-    let again = Premise {
-        namespace: "ns",
-        plan: &next,
-        contents: &Found::default(),
-        is_new: false,
-        superseded: &[],
-        groups: &groups,
-        subscribers: &[],
-        unfit: &unfit,
-        kubernetes: Ok(&KUBERNETES),
-        values: false,
-    };
+    let (groups, unfit) = ([group()], fit());
+    let again = Premise { is_new: false, groups: &groups, unfit: &unfit, values: false, ..premise(&next) };
     assert_eq!(written(&forecast(&again, &mut known)), "");
 }
 
@@ -219,20 +216,7 @@ fn operator_that_is_not_upgradeable_holds_what_follows_it() {
 fn what_keeps_a_plan_from_its_steps_is_told_before() {
     let plan = plan(&first(), "");
     let held = |groups: &[OperatorGroup], known: &mut Known| {
-        let unfit = Unfit::new();
-        let premise = Premise {
-            namespace: "ns",
-            plan: &plan,
-            contents: &Found::default(),
-            is_new: true,
-            superseded: &[],
-            groups,
-            subscribers: &[],
-            unfit: &unfit,
-            kubernetes: Ok(&KUBERNETES),
-            values: false,
-        };
-        forecast(&premise, known).held.join("\n")
+        forecast(&Premise { groups, ..premise(&plan) }, known).held.join("\n")
     };
     assert!(held(&[], &mut known(&plan)).contains("no operator group found"));
     let everywhere = serde_json::from_value(json!({"metadata": {"name": "g", "namespace": "ns"}, "spec": {}})).unwrap();

@@ -35,6 +35,18 @@ pub(crate) struct World<'a> {
     pub rights: &'a Rights,
 }
 
+impl World<'_> {
+    /// uid of a CustomResourceDefinition.
+    pub(crate) fn defined(&self, name: &str) -> Option<String> {
+        Some(self.definitions.get(name)?.uid.clone())
+    }
+
+    /// uid of an APIService for which a Service answers.
+    pub(crate) fn answered(&self, name: &str) -> Option<String> {
+        Some(self.services.get(name).filter(|it| it.has_service)?.uid.clone())
+    }
+}
+
 /// A CustomResourceDefinition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Definition {

@@ -3,7 +3,6 @@
 
 use super::Group;
 use super::apis::{self, Apis};
-use super::requirements::World;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
 use crate::olm::names::label_value;
@@ -33,10 +32,15 @@ pub(crate) struct Api {
     owner: (&'static str, &'static str, String, String),
 }
 
-/// Those that the version provides and that are there.
-pub(crate) fn provided(csv: &ClusterServiceVersion, world: &World<'_>) -> Vec<Api> {
+/// Those that the version provides and that are there. `defined`, `served`: the uid of a CustomResourceDefinition and of an APIService,
+/// the latter only where a Service answers for it: what the API server serves itself is not the operator's, whatever it says.
+pub(crate) fn provided(
+    csv: &ClusterServiceVersion,
+    defined: impl Fn(&str) -> Option<String>,
+    served: impl Fn(&str) -> Option<String>,
+) -> Vec<Api> {
     let definitions = csv.spec.custom_resource_definitions.owned.iter().filter_map(|it| {
-        let uid = world.definitions.get(&it.name)?.uid.clone();
+        let uid = defined(&it.name)?;
         Some(Api {
             base: format!("{}-{}", it.name, it.version),
             kind: it.kind.clone(),
@@ -48,8 +52,7 @@ pub(crate) fn provided(csv: &ClusterServiceVersion, world: &World<'_>) -> Vec<Ap
     });
     let services = csv.spec.api_service_definitions.owned.iter().filter_map(|it| {
         let name = format!("{}.{}", it.version, it.group);
-        // What the API server serves itself is not the operator's, whatever it says.
-        let uid = world.services.get(&name).filter(|it| it.has_service)?.uid.clone();
+        let uid = served(&name)?;
         Some(Api {
             base: format!("{}-{}", it.name, it.version),
             kind: it.kind.clone(),

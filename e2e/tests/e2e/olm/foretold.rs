@@ -57,20 +57,12 @@ fn foretold(plan: &Value) -> Effects {
     net(effects)
 }
 
-/// Roles by which users may use the APIs of an operator, and what its group says of these: they follow from what there is then, and are
-/// not foretold.
-fn is_for_users(request: &Request) -> bool {
-    let ends = ["-admin", "-edit", "-view", "-crdview"];
-    let is_role = ends.iter().any(|end| request.name.ends_with(end)) || request.name.starts_with("olm.og.");
-    request.resource == "clusterroles" && is_role || request.resource == "operatorgroups"
-}
-
 fn done(requests: &[Request]) -> Effects {
     let mut effects = Effects::new();
     for request in requests.iter().filter(|request| request.wrote() && request.subresource.is_empty()) {
         // Old plans are deleted whatever comes.
         let is_aside = ASIDE.contains(&request.resource.as_str());
-        if is_aside || request.resource == "installplans" && request.verb == "delete" || is_for_users(request) {
+        if is_aside || request.resource == "installplans" && request.verb == "delete" {
             continue;
         }
         let name = named(&request.resource, &request.name);
@@ -304,10 +296,20 @@ impl Shop {
         self.world.kubectl(&format!("delete csv {name} -n shop --wait=false")).await;
         self.world.csv_gone(&name).await;
         let until = Instant::now() + LIMIT;
-        let is_logged =
+        // The group names its APIs no more, nor do its six roles.
+        let is_of_group = |request: &&Request| {
+            request.wrote() && ["operatorgroups", "clusterroles"].contains(&request.resource.as_str())
+        };
+        let is_end =
             |request: &Request| request.name == name && request.verb == "patch" && request.subresource.is_empty();
-        while !self.requests()[self.seen..].iter().any(is_logged) {
-            assert!(Instant::now() < until, "the end of {name} is not in the log");
+        loop {
+            let requests = self.requests();
+            let new = &requests[self.seen..];
+            let changed: BTreeSet<&str> = new.iter().filter(is_of_group).map(|request| request.name.as_str()).collect();
+            if new.iter().any(is_end) && changed.len() == 7 {
+                break;
+            }
+            assert!(Instant::now() < until, "the end of {name} is not in the log: {changed:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         self.seen = self.requests().len();

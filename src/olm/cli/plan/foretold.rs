@@ -11,7 +11,7 @@ use crate::olm::catalog::objects::manifests;
 use crate::olm::cli::input;
 use crate::olm::forecast::known::{Key, Known};
 use crate::olm::forecast::{
-    Forecast, Premise, ReadStep, Unfit, belonging, forecast, kinds, looked_at, replaced, steps, stricter,
+    Forecast, Premise, ReadStep, Unfit, belonging, forecast, kinds, looked_at, replaced, steps, stricter, users,
 };
 use crate::olm::operator::deployment::config::Subscriber;
 use crate::olm::plan::reference::{Found, Reference, Unpacked as Unpacks};
@@ -85,6 +85,7 @@ pub(super) async fn foretell(
                     is_new,
                     superseded: &superseded,
                     groups: &state.groups,
+                    others: &state.others,
                     subscribers: &subscribers,
                     unfit: &unfit,
                     kubernetes: kubernetes.as_ref().map_err(String::as_str),
@@ -225,7 +226,9 @@ async fn look(state: &State, plan: &InstallPlan, contents: &Found, known: &mut K
             known.add_kind(&api_version, &kind, reader.scope(&api_version, &kind).await?);
         }
     }
-    let open = looked_at(&steps, namespace, known).into_iter().filter(|(_, key)| !known.has(key));
+    let of_groups = state.groups.iter().flat_map(users::of_group);
+    let all = looked_at(&steps, namespace, known).into_iter().chain(of_groups);
+    let open = all.filter(|(_, key)| !known.has(key));
     let reads = open.map(|(version, key)| async move {
         let read = reader.get(&version, &key).await;
         (key, read)

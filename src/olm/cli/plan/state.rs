@@ -31,6 +31,8 @@ pub(super) struct State {
     pub hypothesis: Hypothesis,
     pub cluster: ClusterVersions,
     pub groups: Vec<OperatorGroup>,
+    /// Those of other namespaces.
+    pub others: Vec<OperatorGroup>,
     pub plans: Vec<InstallPlan>,
     /// With the ClusterServiceVersions.
     pub known: Known,
@@ -50,7 +52,8 @@ pub(super) async fn read(
     let subscriptions: Vec<Subscription> = reader.listed(here).await?;
     let groups: Vec<OperatorGroup> = reader.listed(here).await?;
     let plans: Vec<InstallPlan> = reader.listed(here).await?;
-    let (csvs, known) = csvs(&reader, namespace).await?;
+    let (csvs, mut known) = csvs(&reader, namespace).await?;
+    let others = others(&reader, namespace, &mut known).await;
     let mut sources: Vec<CatalogSource> = reader.listed(here).await?;
     if namespace != args.global_namespace {
         sources.extend(reader.listed(Some(&args.global_namespace)).await?);
@@ -77,7 +80,23 @@ pub(super) async fn read(
         }
     }
     let cluster = ClusterVersions { kubernetes: reader.kubernetes().await?, release: String::new() };
-    Ok(State { reader, hypothesis, cluster, groups, plans, known })
+    Ok(State { reader, hypothesis, cluster, groups, others, plans, known })
+}
+
+/// The groups of other namespaces: none of them may have operators with the same APIs for the same namespaces.
+async fn others(reader: &Reader, namespace: &str, known: &mut Known) -> Vec<OperatorGroup> {
+    match reader.listed::<OperatorGroup>(None).await {
+        Ok(mut all) => {
+            all.retain(|group| group.metadata.namespace.as_deref() != Some(namespace));
+            all
+        }
+        Err(error) => {
+            known.unread.push(format!(
+                "Whether groups of other namespaces provide the same APIs: their OperatorGroups could not be read: {error:#}"
+            ));
+            Vec::new()
+        }
+    }
 }
 
 /// Those of the namespace, and all of the cluster if they may be read: which definitions others own counts too.

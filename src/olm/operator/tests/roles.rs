@@ -30,7 +30,7 @@ fn cluster(has_service: bool) -> Cluster {
 
 fn roles(cluster: &Cluster) -> Vec<Value> {
     let csv: ClusterServiceVersion = typed(cluster.csvs[0].clone());
-    let apis = world_with(cluster, |world| provided(&csv, world));
+    let apis = world_with(cluster, |world| provided(&csv, |it| world.defined(it), |it| world.answered(it)));
     apis.iter().flat_map(|api| of_api(api, "g")).collect()
 }
 

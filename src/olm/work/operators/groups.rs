@@ -80,7 +80,12 @@ impl OperatorController {
         for namespace in namespaces {
             let [group] = namespace.groups.as_slice() else { continue };
             let runs = |csv: &&&Csv| csv.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded);
-            for api in namespace.csvs.values().filter(runs).flat_map(|csv| roles::provided(csv, &world)) {
+            for api in namespace
+                .csvs
+                .values()
+                .filter(runs)
+                .flat_map(|csv| roles::provided(csv, |it| world.defined(it), |it| world.answered(it)))
+            {
                 apis.entry(api).or_insert(group.id().1);
             }
         }
