@@ -298,7 +298,8 @@ impl Shop {
         let until = Instant::now() + LIMIT;
         // The group names its APIs no more, nor do its six roles.
         let is_of_group = |request: &&Request| {
-            request.wrote() && ["operatorgroups", "clusterroles"].contains(&request.resource.as_str())
+            let resources = ["operatorgroups", "clusterroles"];
+            request.wrote() && request.effect() == "update" && resources.contains(&request.resource.as_str())
         };
         let is_end =
             |request: &Request| request.name == name && request.verb == "patch" && request.subresource.is_empty();
