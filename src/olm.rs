@@ -10,6 +10,7 @@ pub(crate) mod cli;
 pub(crate) mod daemon;
 pub(crate) mod duration;
 pub(crate) mod endpoints;
+pub(crate) mod fits;
 pub(crate) mod forecast;
 pub(crate) mod lint;
 pub(crate) mod metrics;

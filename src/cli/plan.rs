@@ -20,6 +20,7 @@ use crate::cluster_version::rollout::MANAGER;
 use crate::merge::inject::ClusterConfiguration;
 use crate::merge::{self, MergeError, Owner};
 use crate::object::manifest::{Manifest, ObjectId};
+use crate::olm::fits::PlannedOperator;
 use crate::release::{ApplyFilter, Payload};
 use clap::{Args, ValueEnum};
 use cluster::catalogs::Catalog;
@@ -38,8 +39,8 @@ const CLUSTER: &str = "cluster";
 /// what will probably stop it. Runs the same code as the daemon, and changes nothing.
 ///
 /// With --from cluster, compares the release with the objects in the cluster, and reads from the cluster which manifests
-/// are included; and says which images catalogs of operators will have, and whether their registries have these. With --from DIR
-/// or IMAGE, compares two releases as if no object had been changed since, and the flags say
+/// are included; and says which images catalogs of operators will have, whether their registries have these, and whether the operators that
+/// are installed fit the release. With --from DIR or IMAGE, compares two releases as if no object had been changed since, and the flags say
 /// which manifests are included.
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
@@ -99,7 +100,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
         cluster::plan(&args, &to).await?
     } else {
         let from = given::read(&args.from, args.from_image.as_deref(), &args.image).await?;
-        Plan { forecast: between(&args, &from, &to)?, catalogs: Vec::new() }
+        Plan { forecast: between(&args, &from, &to)?, catalogs: Vec::new(), operators: Vec::new() }
     };
     match args.output {
         Output::Text => print(&text::text(&plan, &layout::page(), args.all))?,
@@ -116,6 +117,8 @@ pub(crate) struct Plan {
     forecast: Forecast,
     /// The catalogs of operators that the update may give another image. Empty if no cluster was read.
     catalogs: Vec<Catalog>,
+    /// The operators of the cluster, and whether they fit the release. Empty if no cluster was read.
+    operators: Vec<PlannedOperator>,
 }
 
 /// Plans the update from one release to another.

@@ -2,6 +2,7 @@
 
 pub(super) mod catalogs;
 mod flags;
+pub(super) mod operators;
 mod permissions;
 
 use super::{Plan, PlanArgs, always, imply, own_deployment, prepare, warnings};
@@ -114,10 +115,11 @@ pub(crate) async fn plan(args: &PlanArgs, to: &Given) -> anyhow::Result<Plan> {
     unknowns.extend(cluster.webhooks(&forecast).await);
     let defaults = catalogs::default_catalogs(&selection.manifests, &live, &prepared);
     let catalogs = cluster.catalogs(args, &payload, defaults, &mut forecast, &mut unknowns).await;
+    let operators = cluster.operators(args, &payload, &catalogs, &mut forecast, &mut unknowns).await;
     forecast.blockers.extend(parts.iter().flat_map(|parts| forecast::findings(forecast::troubles(parts))));
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
     forecast.unknowns = unknowns;
-    Ok(Plan { forecast, catalogs })
+    Ok(Plan { forecast, catalogs, operators })
 }
 
 const UNVERIFIED: &str = "Whether the release is signed by a key that the running one trusts; the daemon verifies that before \

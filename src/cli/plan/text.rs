@@ -4,11 +4,12 @@ use super::{Catalog, Plan};
 use crate::cli::layout::{Cell, Colour, Page, field_text, line, paragraph, table};
 use crate::cluster_version::forecast::{Action, ExcludedBy, Forecast, GateState, Node, Severity, Stage, Step};
 use crate::cluster_version::graph::Mode;
+use crate::olm::fits::PlannedOperator;
 use crate::olm::planned::PlannedCatalog;
 
 /// `all`: include objects that are left alone, and nodes that write nothing.
 pub(crate) fn text(plan: &Plan, page: &Page, all: bool) -> String {
-    let Plan { forecast, catalogs } = plan;
+    let Plan { forecast, catalogs, operators } = plan;
     let mut out = String::new();
     head(forecast, page, &mut out);
     for stage in &forecast.stages {
@@ -17,6 +18,10 @@ pub(crate) fn text(plan: &Plan, page: &Page, all: bool) -> String {
     if !catalogs.is_empty() {
         line(page, &mut out, "\nImages of catalogs of operators", Colour::Strong);
         catalogs.iter().for_each(|catalog| catalog_text(catalog, page, &mut out));
+    }
+    if !operators.is_empty() {
+        line(page, &mut out, "\nOperators", Colour::Strong);
+        operators.iter().for_each(|operator| operator_text(operator, page, &mut out));
     }
     blockers(forecast, page, &mut out);
     let named = |ids: &[crate::object::manifest::ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -169,6 +174,17 @@ fn catalog_text(catalog: &Catalog, page: &Page, out: &mut String) {
         (Some(_), None) => (" (its registry could not be asked)", Colour::Busy),
     };
     entry(page, out, &format!("{namespace}/{name}: {images}{available}"), colour);
+}
+
+fn operator_text(operator: &PlannedOperator, page: &Page, out: &mut String) {
+    let PlannedOperator { namespace, name, maximum, hindrances, warnings, .. } = operator;
+    let (verdict, colour) = match (hindrances.is_empty(), warnings.is_empty()) {
+        (false, _) => ("does not fit the release, see below", Colour::Bad),
+        (true, false) => ("fits the release, but see below", Colour::Busy),
+        (true, true) => ("fits the release", Colour::Plain),
+    };
+    let maximum = maximum.as_ref().map(|it| format!(" (supports versions up to {it})")).unwrap_or_default();
+    entry(page, out, &format!("{namespace}/{name}: {verdict}{maximum}"), colour);
 }
 
 fn blockers(forecast: &Forecast, page: &Page, out: &mut String) {

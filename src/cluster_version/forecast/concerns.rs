@@ -56,6 +56,8 @@ pub(crate) enum Cause {
     Cluster,
     /// An image that something in the cluster will have is not there.
     Image,
+    /// An operator that was installed from a catalog.
+    Operator,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

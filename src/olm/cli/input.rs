@@ -70,6 +70,14 @@ pub(crate) async fn catalog(given: &str, source: &ImageSource) -> anyhow::Result
     }
 }
 
+/// The same of an image that is open.
+pub(crate) async fn catalog_of(opened: &Opened) -> anyhow::Result<Catalog> {
+    match image(opened).await? {
+        Input::Catalog(catalog) => Ok(catalog),
+        Input::Bundle(..) | Input::Unpackaged(_) => bail!("{} is no catalog", opened.name()),
+    }
+}
+
 /// The same where only a bundle will do, with the image that it is from.
 pub(crate) async fn bundle(given: &str, source: &ImageSource) -> anyhow::Result<(Contents, String)> {
     match open(given, source).await? {

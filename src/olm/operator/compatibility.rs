@@ -36,6 +36,11 @@ impl Minor {
     fn next(self) -> Minor {
         Minor(self.0, self.1 + 1)
     }
+
+    /// Whether it is this one, or a later one.
+    pub(crate) fn reaches(self, other: Minor) -> bool {
+        self.settled() >= other.settled()
+    }
 }
 
 /// A ClusterServiceVersion that is no copy.
@@ -90,7 +95,7 @@ pub(crate) fn hindrance<'a>(
             Err(cause) => {
                 invalid.push(format!("{namespace}/{name} has invalid {MAX_CLUSTER_VERSION} properties: {cause}"));
             }
-            Ok(Some(maximum)) if maximum.settled() < current.next().settled() => {
+            Ok(Some(maximum)) if !maximum.reaches(current.next()) => {
                 too_low.push(format!("maximum supported OCP version for {namespace}/{name} is {maximum}"));
             }
             Ok(_) => {}
@@ -123,7 +128,11 @@ pub(crate) fn maximum(annotation: Option<&str>) -> Result<Option<Minor>, String>
     minor(value).map(Some)
 }
 
-fn minor(value: &Value) -> Result<Minor, String> {
+/// The value of a property.
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub(crate) fn minor(value: &Value) -> Result<Minor, String> {
     let wrong = |cause: &str| format!("{value} {cause}; write a minor version of the cluster such as \"4.9\"");
     // Bundles have it with quotes in quotes too.
     let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);

@@ -33,6 +33,11 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
+    /// Values of its properties of this type.
+    pub(crate) fn values(&self, kind: &str) -> impl Iterator<Item = &Value> {
+        self.properties.iter().filter(move |(of, _)| of == kind).map(|(_, value)| value)
+    }
+
     /// Of type and value of each property. Types that nobody knows are seen by rules only. A property of a known type that cannot be
     /// read makes the operator one that cannot be installed; it is named.
     pub(crate) fn new(name: &str, properties: Vec<(String, Value)>, cluster: &ClusterVersions) -> Self {

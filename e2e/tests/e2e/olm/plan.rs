@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{LIMIT, PROCESS, World};
+use super::{LIMIT, PROCESS, World, push};
 
 const CONFIG: &str = "default-catalog-sources";
 /// What the API server has before and after the update.
@@ -32,7 +32,7 @@ fn data(world: &World, catalogs: &[(&str, &str)]) -> Value {
 }
 
 /// Writes a release of one component, the default catalogs, whose images say which Kubernetes it brings.
-fn release(folder: &Path, data: &Value) {
+fn release(folder: &Path, version: &str, data: &Value) {
     let metadata = json!({"name": CONFIG, "namespace": GLOBAL_CATALOG_NAMESPACE,
         "annotations": {"include.release.openshift.io/self-managed-high-availability": "true"}});
     let catalogs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
@@ -40,8 +40,8 @@ fn release(folder: &Path, data: &Value) {
     let image = format!("registry.invalid/lab@sha256:{}", "5".repeat(64));
     let tag = json!({"name": "lab", "annotations": annotations, "from": {"kind": "DockerImage", "name": image}});
     let references = json!({"apiVersion": "image.openshift.io/v1", "kind": "ImageStream",
-        "metadata": {"name": "1.1.0"}, "spec": {"tags": [tag]}});
-    let about = json!({"kind": "cincinnati-metadata-v0", "version": "1.1.0", "previous": ["1.0.0"]});
+        "metadata": {"name": version}, "spec": {"tags": [tag]}});
+    let about = json!({"kind": "cincinnati-metadata-v0", "version": version, "previous": ["1.0.0"]});
     fs::create_dir_all(folder.join("manifests")).unwrap();
     let folder = folder.join("release-manifests");
     fs::create_dir_all(&folder).unwrap();
@@ -64,11 +64,39 @@ impl World {
     }
 }
 
+/// The property by which an operator names the last version of the cluster that it supports.
+fn maximum(version: &str) -> Value {
+    json!({"type": "olm.maxOpenShiftVersion", "value": version})
+}
+
+/// A catalog with two versions of `gears`: the second one supports the next version of the cluster.
+fn gears(channel: &str) -> String {
+    let (package, names) = ("gears", ["gears.v1.0.0", "gears.v1.1.0"]);
+    let entries = json!([{"name": names[0]}, {"name": names[1], "replaces": names[0]}]);
+    let bundle = |name: &str, version: &str, last: &str| {
+        let identity = json!({"type": "olm.package", "value": {"packageName": package, "version": version}});
+        json!({"schema": "olm.bundle", "package": package, "name": name, "image": format!("registry.invalid/{name}"),
+            "properties": [identity, maximum(last)]})
+    };
+    let blobs = [
+        json!({"schema": "olm.package", "name": package, "defaultChannel": channel}),
+        json!({"schema": "olm.channel", "package": package, "name": channel, "entries": entries}),
+        bundle(names[0], "1.0.0", "1.0"),
+        bundle(names[1], "1.1.0", "1.1"),
+    ];
+    blobs.map(|blob| blob.to_string()).join("\n")
+}
+
 /// A cluster whose default catalogs are those of the release before, with a template and a catalog that nobody moves. The API server
 /// is what the proxy calls it.
 async fn prepared() -> (World, Proxy) {
     let world = World::up().await;
-    for image in ["catalogs/one:v1", "catalogs/one:v2", "catalogs/two:v1", "catalogs/off:v1", "catalogs/index:v1.41"] {
+    for (tag, channel) in [("v1", "stable"), ("v2", "fast")] {
+        let text = gears(channel);
+        let files = [("configs/catalog.json", text.as_bytes())];
+        push(&world.cluster.registry(), &format!("catalogs/one:{tag}"), &files, &[]).await;
+    }
+    for image in ["catalogs/two:v1", "catalogs/off:v1", "catalogs/index:v1.41"] {
         world.push(image, "one", &[]).await;
     }
     let before = data(&world, &[("one", "v1"), ("two", "v1"), ("off", "v1"), ("gone", "v1")]);
@@ -86,7 +114,8 @@ async fn prepared() -> (World, Proxy) {
     world.create("shop", "fixed", json!({"sourceType": "grpc", "image": world.image("catalogs/one:v1")})).await;
     let proxy = Proxy::start(&world.cluster, 1).await.unwrap();
     proxy.say_version(&format!("v{}", KUBERNETES[0]));
-    let process = world.process(PROCESS).flag("--secure-port", "0");
+    // What is installed is what the test says.
+    let process = world.process(PROCESS).flag("--secure-port", "0").flag("--loops", "catalogs");
     proxy.redirect(&world.cluster.dir().join(format!("{PROCESS}.kubeconfig"))).unwrap();
     world.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
     world.until("the template to be resolved", ("shop", "follows"), |it| it.has("ContentLoaded=True")).await;
@@ -104,7 +133,7 @@ async fn plan_foretells_the_images_of_catalogs_and_warns_of_missing_ones() {
     // A key that a release does not have stays in the object.
     target["gone"] = "".into();
     let folder = world.cluster.dir().join("release");
-    release(&folder, &target);
+    release(&folder, "1.1.0", &target);
     let arguments = ["plan", "--from", "cluster", "--to", &folder.display().to_string()].map(str::to_owned);
     let plan = world.cluster.cvo(arguments.iter().map(String::as_str).chain(["-o", "json"])).run().await.unwrap();
     let plan: Value = plan.json().unwrap();
@@ -144,5 +173,61 @@ async fn plan_foretells_the_images_of_catalogs_and_warns_of_missing_ones() {
     let fixed = world.sources("shop").get("fixed").await.unwrap();
     assert_eq!(fixed.spec.image, image("one:v1"), "of which the plan said nothing");
     assert!(world.sources(GLOBAL_CATALOG_NAMESPACE).get_opt("off").await.unwrap().is_none());
+    world.cluster.down().await.unwrap();
+}
+
+/// An operator that does not support the next version of the cluster stops the plan, which names the version that does; a channel that the
+/// catalog will not have is a warning, and a patch of the release is for all operators.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_that_do_not_fit_a_release_are_named_with_what_helps() {
+    let (world, _proxy) = prepared().await;
+    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": "gears.v1.0.0", "namespace": "shop",
+            "annotations": {"operatorframework.io/properties": json!({"properties": [maximum("1.0")]}).to_string()}},
+        "spec": {"displayName": "Gears", "version": "1.0.0", "installModes": [],
+            "install": {"strategy": "deployment", "spec": {"deployments": []}}}});
+    let subscription = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": {"name": "gears", "namespace": "shop"},
+        "spec": {"name": "gears", "channel": "stable", "source": "one", "sourceNamespace": GLOBAL_CATALOG_NAMESPACE}});
+    world.apply(&csv).await;
+    world.apply(&subscription).await;
+    let image = format!("registry.invalid/release@sha256:{}", "1".repeat(64));
+    let installed = json!({"installedCSV": "gears.v1.0.0", "lastUpdated": "2026-01-02T03:04:05Z"});
+    let done = json!({"state": "Completed", "version": "1.0.0", "image": image, "verified": true,
+        "startedTime": "2026-01-02T03:04:05Z", "completionTime": "2026-01-02T03:04:05Z"});
+    let running = json!({"desired": {"version": "1.0.0", "image": image}, "history": [done], "observedGeneration": 1,
+        "versionHash": "", "availableUpdates": null});
+    for (object, status) in [("subscription/gears", installed), ("clusterversion/version", running)] {
+        let patch = json!({"status": status}).to_string();
+        let namespace = if object.starts_with("sub") { ["-n", "shop"].as_slice() } else { &[] };
+        let arguments = ["patch", object, "--subresource=status", "--type=merge", "-p", &patch];
+        world.cluster.kubectl(arguments.iter().chain(namespace).copied()).await.unwrap();
+    }
+    let folder = world.cluster.dir().join("release");
+    let planned = async |version: &str, tag: &str| -> (Value, Vec<(String, String)>) {
+        release(&folder, version, &data(&world, &[("one", tag), ("two", "v1")]));
+        let arguments =
+            ["plan", "--from", "cluster", "--to", &folder.display().to_string(), "-o", "json"].map(str::to_owned);
+        let plan: Value = world.cluster.cvo(arguments.iter().map(String::as_str)).run().await.unwrap().json().unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let blockers = plan["blockers"].as_array().unwrap().iter().filter(|it| it["cause"] == "operator");
+        let blockers = blockers.map(|it| (text(&it["severity"]), text(&it["message"]))).collect();
+        (plan["operators"].clone(), blockers)
+    };
+    let (operators, blockers) = planned("1.1.0", "v1").await;
+    assert_eq!(
+        (&operators[0]["name"], &operators[0]["maximum"]),
+        (&json!("gears.v1.0.0"), &json!("1.0")),
+        "{operators}"
+    );
+    let expected = "the last version of the cluster that it supports is 1.0, not 1.1; gears.v1.1.0 of channel stable supports \
+                    1.1: let it be updated to that first";
+    assert_eq!(blockers, [("blocks".to_owned(), expected.to_owned())]);
+    let (_, blockers) = planned("1.0.1", "v2").await;
+    let [(severity, message)] = blockers.as_slice() else { panic!("{blockers:?}") };
+    assert_eq!(severity, "warns");
+    assert!(message.contains("will have no channel stable of package gears"), "{message}");
+    let (operators, blockers) = planned("1.0.1", "v1").await;
+    assert_eq!((operators.as_array().unwrap().len(), blockers), (1, Vec::new()));
     world.cluster.down().await.unwrap();
 }

@@ -32,8 +32,8 @@ const QUESTIONS: usize = 8;
 /// How long a registry may take to say whether it has an image.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Namespace of what the cluster says of registries, and its pull secret.
-const CONFIG: &str = "openshift-config";
-const PULL_SECRET: &str = "pull-secret";
+pub(super) const CONFIG: &str = "openshift-config";
+pub(super) const PULL_SECRET: &str = "pull-secret";
 
 /// A catalog before and after the update, and what its registry says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +77,7 @@ fn texts(object: &Value) -> BTreeMap<String, String> {
 }
 
 /// The version of Kubernetes that the release brings, or why that is not known.
-fn kubernetes(payload: &Payload) -> Result<KubeVersion, String> {
+pub(super) fn kubernetes(payload: &Payload) -> Result<KubeVersion, String> {
     let declared: Vec<&String> = payload.versions.get(KUBERNETES).into_iter().flatten().collect();
     match declared.as_slice() {
         [] => Err(format!("none of its images has the annotation {BUILD_VERSIONS} with {KUBERNETES}=VERSION")),
@@ -131,7 +131,7 @@ impl Cluster {
     }
 
     /// `None` if they cannot be listed. There are none where the kind is not served.
-    async fn catalog_sources(&self, unknowns: &mut Vec<String>) -> Option<Vec<CatalogSource>> {
+    pub(super) async fn catalog_sources(&self, unknowns: &mut Vec<String>) -> Option<Vec<CatalogSource>> {
         let kind = Kind::known(GROUP, "v1alpha1", "CatalogSource", "catalogsources", true);
         let all = match self.objects.all(&kind).await {
             Ok(all) => all,
@@ -222,7 +222,7 @@ impl Cluster {
     }
 
     /// The credentials in a Secret. Without them the registry refuses, which is told.
-    async fn credentials(&self, namespace: &str, name: &str) -> Vec<(Format, Vec<u8>)> {
+    pub(super) async fn credentials(&self, namespace: &str, name: &str) -> Vec<(Format, Vec<u8>)> {
         let kind = Kind::known("", "v1", "Secret", "secrets", true);
         let secret = self.objects.get(&kind, namespace, name).await.ok().flatten();
         secret.as_ref().map(of_secret).unwrap_or_default()
@@ -235,20 +235,7 @@ impl Cluster {
         (sources, global): (&Sources, &[(Format, Vec<u8>)]),
         live: &[CatalogSource],
     ) -> Result<bool, String> {
-        let (namespace, name) = (Some(&planned.namespace), Some(&planned.name));
-        let source =
-            live.iter().find(|it| (it.metadata.namespace.as_ref(), it.metadata.name.as_ref()) == (namespace, name));
-        let mut sources = sources.clone();
-        let mut add = |(namespace, name): (&str, &str), found: &[(Format, Vec<u8>)]| {
-            for (form, content) in found {
-                let _ = sources.access.credentials.add(content, *form, &format!("Secret {namespace}/{name}"));
-            }
-        };
-        for name in source.into_iter().flat_map(|source| &source.spec.secrets) {
-            add((&planned.namespace, name), &self.credentials(&planned.namespace, name).await);
-        }
-        add((CONFIG, PULL_SECRET), global);
-        sources.policy = sources.policy.of_namespace(&planned.namespace);
+        let sources = self.sources_of((&planned.namespace, &planned.name), (sources, global), live).await;
         let image = parse(image).map_err(|error| error.to_string())?;
         match tokio::time::timeout(ANSWER, sources.has(&image)).await {
             Ok(has) => has.map_err(|error| error.to_string()),
@@ -256,8 +243,33 @@ impl Cluster {
         }
     }
 
+    /// How the image of a catalog is reached, with its own credentials.
+    pub(super) async fn sources_of(
+        &self,
+        (namespace, name): (&str, &str),
+        (sources, global): (&Sources, &[(Format, Vec<u8>)]),
+        live: &[CatalogSource],
+    ) -> Sources {
+        let is_it = |it: &&CatalogSource| {
+            (it.metadata.namespace.as_deref(), it.metadata.name.as_deref()) == (Some(namespace), Some(name))
+        };
+        let source = live.iter().find(is_it);
+        let mut sources = sources.clone();
+        let mut add = |(namespace, name): (&str, &str), found: &[(Format, Vec<u8>)]| {
+            for (form, content) in found {
+                let _ = sources.access.credentials.add(content, *form, &format!("Secret {namespace}/{name}"));
+            }
+        };
+        for name in source.into_iter().flat_map(|source| &source.spec.secrets) {
+            add((namespace, name), &self.credentials(namespace, name).await);
+        }
+        add((CONFIG, PULL_SECRET), global);
+        sources.policy = sources.policy.of_namespace(namespace);
+        sources
+    }
+
     /// How images are reached from here: what the cluster says of mirrors, policies and authorities, and the flags.
-    async fn sources(&self, args: &PlanArgs, unknowns: &mut Vec<String>) -> Result<Sources, String> {
+    pub(super) async fn sources(&self, args: &PlanArgs, unknowns: &mut Vec<String>) -> Result<Sources, String> {
         let mut access = args.image.registry.access().map_err(|error| format!("{error:#}"))?;
         let mut images = Images::default();
         for source in Source::ALL {

@@ -69,9 +69,9 @@ fn catalog(name: &str, from: Option<&str>, to: Option<&str>, available: Option<b
     Catalog { planned, available, unasked: String::new() }
 }
 
-/// A plan without catalogs.
+/// A plan without catalogs and operators.
 fn plan() -> Plan {
-    Plan { forecast: forecast(), catalogs: Vec::new() }
+    Plan { forecast: forecast(), catalogs: Vec::new(), operators: Vec::new() }
 }
 
 #[test]
@@ -89,6 +89,33 @@ Images of catalogs of operators
   - m/lost: r/l:1 → r/l:2 (its registry does not have it)
   - m/new: none → r/n:2 (its registry could not be asked)
   - m/same: r/s:1, as now (its registry has it)
+
+Will probably stop the update
+";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn operators_are_shown_with_whether_they_fit() {
+    let operator = |name: &str, hindrances: &[&str], warnings: &[&str], maximum: Option<&str>| PlannedOperator {
+        namespace: "n".into(),
+        name: name.into(),
+        maximum: maximum.map(str::to_owned),
+        hindrances: hindrances.iter().map(|it| (*it).to_owned()).collect(),
+        warnings: warnings.iter().map(|it| (*it).to_owned()).collect(),
+        ..PlannedOperator::default()
+    };
+    let operators = vec![
+        operator("a.v1", &[], &[], Some("1.1")),
+        operator("b.v1", &["no"], &["x"], Some("1.0")),
+        operator("c.v1", &[], &["x"], None),
+    ];
+    let text = text(&Plan { operators, ..plan() }, &page(usize::MAX, false), false);
+    let expected = "
+Operators
+  - n/a.v1: fits the release (supports versions up to 1.1)
+  - n/b.v1: does not fit the release, see below (supports versions up to 1.0)
+  - n/c.v1: fits the release, but see below
 
 Will probably stop the update
 ";

@@ -1,5 +1,6 @@
 //! Definitions of kinds whose objects are there.
 
+use cvo::testing::api::olm::install_plan::InstallPlan;
 use e2e::harness::audit;
 use e2e::olm::USER;
 use futures::{StreamExt, stream};
@@ -145,5 +146,32 @@ async fn plan_that_was_changed_by_hand_writes_only_what_plans_may_write() {
     world.complete("install-a").await;
     let written: Vec<String> = world.writes().split_off(before).iter().map(|it| it.resource_path()).collect();
     assert_eq!(written.len(), 1, "{written:?}");
+    world.cluster.down().await.unwrap();
+}
+
+/// What is being deleted is not there for long: its step waits until it is gone, and creates it anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn definition_that_is_being_deleted_is_created_anew() {
+    let world = World::up().await;
+    world.group("one").await;
+    world.start_plans();
+    let steps = operator("v1", "", &any_size());
+    let mut definition = steps.iter().find(|it| it["kind"] == "CustomResourceDefinition").unwrap().clone();
+    let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
+    definition["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    world.apply(&definition).await;
+    let before = world.found("crd", false, &name).await.unwrap();
+    world.cluster.kubectl(["delete", "crd", &name, "--wait=false"]).await.unwrap();
+    world.plan("install-a", 1, true, &steps).await;
+    let waits =
+        |it: &InstallPlan| message(it).contains(&format!("CustomResourceDefinition {name}: it is being deleted"));
+    world.until_plan("it to wait", "install-a", waits).await;
+    assert!(world.found("csv", true, "widgets.v1").await.is_none());
+    let patch = r#"{"metadata":{"finalizers":null}}"#;
+    world.cluster.kubectl(["patch", "crd", &name, "--type=merge", "-p", patch]).await.unwrap();
+    world.complete("install-a").await;
+    let after = world.found("crd", false, &name).await.unwrap();
+    assert!(after["metadata"]["deletionTimestamp"].is_null(), "{after}");
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
     world.cluster.down().await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! What a step would write, found without writing: the live object, and what the server says of the change.
 
-use super::Attempt;
 use super::problem::Problem;
+use super::{Attempt, SERVED};
 use crate::cluster::{ApiError, Kind, Objects};
 use crate::merge::Outcome;
 use crate::olm::bundle::CSV;
@@ -20,6 +20,11 @@ pub(super) struct Found {
     /// `None` for a kind that the plan itself defines, and for one that an optional step can do without.
     pub kind: Option<Kind>,
     pub live: Option<Value>,
+}
+
+/// Whether it is being deleted: what is written to it goes with it.
+pub(super) fn is_going(live: &Value) -> bool {
+    live.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 /// The object of a step as it is wanted.
@@ -54,7 +59,14 @@ impl Attempt {
             }
             return Err(vec![Problem::unknown_kind(&item)]);
         };
-        let live = self.objects.get(&kind, namespace, &item.name).await.map_err(problem)?;
+        let mut live = self.objects.get(&kind, namespace, &item.name).await.map_err(problem)?;
+        if item.action == Action::Define && live.as_ref().is_some_and(is_going) {
+            self.until_gone(&item.name).await;
+            live = self.objects.get(&kind, namespace, &item.name).await.map_err(problem)?;
+        }
+        if live.as_ref().is_some_and(is_going) {
+            return Err(vec![Problem::going()]);
+        }
         match &live {
             None if item.action == Action::Copy => {
                 let secret = self.objects.get(&kind, &self.own_namespace, &item.name).await.map_err(problem)?;
@@ -80,6 +92,14 @@ impl Attempt {
         let dry = self.writes(&item, scoped).dry_run();
         self.try_out((&item, &dry), &kind, live.as_ref(), &desired, together).await?;
         Ok(Found { item, kind: Some(kind), live })
+    }
+
+    /// Until a definition that is being deleted is gone, or for a moment.
+    async fn until_gone(&self, name: &str) {
+        let mut changed = self.live.definitions.subscribe();
+        let gone = async { while self.live.definitions.get(name).is_some() && changed.changed().await.is_ok() {} };
+        // What takes longer is told.
+        let _ = tokio::time::timeout(SERVED, gone).await;
     }
 
     /// What the server says of the write.

@@ -33,6 +33,13 @@ impl Problem {
         ))
     }
 
+    /// Of an object that is there, but not for long.
+    pub(super) fn going() -> Problem {
+        Problem::new(
+            "it is being deleted, and is created again once it is gone; if that takes long, metadata.finalizers name what holds it".to_owned(),
+        )
+    }
+
     pub(super) fn of(mut self, kind: &str, name: &str) -> Problem {
         self.text = format!("{kind} {name}: {}", shortened(&self.text, ONE));
         self

@@ -1,7 +1,7 @@
 //! What a step writes: its object is created or changed, by as many requests as it takes.
 
 use super::Attempt;
-use super::look::{Found, wanted};
+use super::look::{Found, is_going, wanted};
 use super::problem::Problem;
 use crate::cluster::{ApiError, Kind, Objects, Warnings};
 use crate::merge::Outcome as Merged;
@@ -120,6 +120,9 @@ async fn write(
         let created = objects.create(kind, namespace, desired).await;
         return Ok(created.map(|object| (StepStatus::Created, object)));
     };
+    if is_going(live) {
+        return Err(Problem::going());
+    }
     let merged = step::merged(item, live, desired).map_err(|error| Problem::new(error.to_string()))?;
     Ok(match merged {
         Merged::Same => Ok((StepStatus::Present, live.clone())),

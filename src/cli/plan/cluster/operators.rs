@@ -1,0 +1,188 @@
+//! The operators of the cluster in a plan: whether they fit the release, by what they say themselves and by what their catalogs will have.
+
+use super::Cluster;
+use super::catalogs::{CONFIG, Catalog, PULL_SECRET, kubernetes};
+use crate::cli::plan::PlanArgs;
+use crate::cluster::{ApiError, Kind};
+use crate::cluster_version::forecast::{Action, Blocker, Cause, Forecast, Step};
+use crate::images::platform::Platform;
+use crate::net::registry::source::parse;
+use crate::olm::api::GROUP;
+use crate::olm::api::catalog_source::CatalogSource;
+use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+use crate::olm::api::keys::label::COPIED_FROM;
+use crate::olm::api::subscription::Subscription;
+use crate::olm::bundle::definition;
+use crate::olm::catalog::served::Content;
+use crate::olm::cli::input;
+use crate::olm::fits::{PlannedOperator, Target, operators};
+use crate::olm::net::store;
+use crate::release::Payload;
+use anyhow::anyhow;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Objects in one page of a list.
+const PAGE: u32 = 250;
+/// How long it may take to fetch a catalog.
+const FETCH: Duration = Duration::from_secs(180);
+
+/// Namespace, name and image of a catalog.
+type Key = (String, String, String);
+
+impl Cluster {
+    /// Whether the operators fit the release. One that does not stops the update; what it will miss is a warning.
+    pub(super) async fn operators(
+        &self,
+        args: &PlanArgs,
+        payload: &Payload,
+        catalogs: &[Catalog],
+        forecast: &mut Forecast,
+        unknowns: &mut Vec<String>,
+    ) -> Vec<PlannedOperator> {
+        let (csvs, subscriptions) =
+            match (self.listed("clusterserviceversions").await, self.listed("subscriptions").await) {
+                (Ok(csvs), Ok(subscriptions)) => (csvs, subscriptions),
+                (Err(error), _) | (_, Err(error)) => {
+                    unknowns.push(format!("Whether the operators of the cluster fit the release: {error}."));
+                    return Vec::new();
+                }
+            };
+        let csvs: Vec<ClusterServiceVersion> = of_kind("ClusterServiceVersion", csvs, unknowns);
+        let subscriptions: Vec<Subscription> = of_kind("Subscription", subscriptions, unknowns);
+        let is_deleted = |step: &&Step| step.action == Action::Delete && step.object.kind == definition::KIND.1;
+        let deletes: BTreeSet<String> =
+            forecast.steps().filter(is_deleted).map(|step| step.object.name.clone()).collect();
+        let number = |text: &str| text.parse().unwrap_or_default();
+        let kubernetes = kubernetes(payload).ok().map(|it| {
+            semver::Version::new(
+                number(&it.major),
+                number(&it.minor),
+                it.patch.as_deref().map(number).unwrap_or_default(),
+            )
+        });
+        let (from, to) = (forecast.from.release.version.clone(), payload.release.version.clone());
+        let target = Target { from: &from, to: &to, kubernetes: kubernetes.as_ref(), deletes: &deletes };
+        let mut all = operators(&target, &csvs, &subscriptions);
+        let live = match all.iter().any(|operator| !operator.subscription.is_empty()) {
+            // Why they cannot be listed has been told already.
+            true => self.catalog_sources(&mut Vec::new()).await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let images: Vec<[Option<Key>; 2]> = all.iter().map(|operator| images(operator, catalogs, &live)).collect();
+        let contents = self.contents(args, images.iter().flatten().flatten().collect(), &live, unknowns).await;
+        for (operator, [now, after]) in all.iter_mut().zip(&images) {
+            let content = |key: &Option<Key>| key.as_ref().and_then(|key| contents.get(key));
+            if let Some(content) = content(after) {
+                operator.will_have(content);
+            }
+            if let Some(content) = content(now) {
+                operator.look_for_help(&target, content);
+            }
+        }
+        forecast.blockers.extend(all.iter().flat_map(blockers));
+        all
+    }
+
+    /// Fetches these catalogs.
+    async fn contents(
+        &self,
+        args: &PlanArgs,
+        wanted: BTreeSet<&Key>,
+        live: &[CatalogSource],
+        unknowns: &mut Vec<String>,
+    ) -> BTreeMap<Key, Arc<Content>> {
+        let mut contents = BTreeMap::new();
+        if wanted.is_empty() {
+            return contents;
+        }
+        // What could not be read of the cluster has been told with the images of catalogs.
+        let (sources, global) =
+            (self.sources(args, &mut Vec::new()).await, self.credentials(CONFIG, PULL_SECRET).await);
+        for key in wanted {
+            let (namespace, name, image) = key;
+            let fetched = async {
+                let sources = sources.as_ref().map_err(|cause| anyhow!("{cause}"))?;
+                let sources = self.sources_of((namespace, name), (sources, &global), live).await;
+                let opened = sources.open(&parse(image)?, Platform::Preferred(&args.image.architecture)).await?;
+                let catalog = input::catalog_of(&opened).await?;
+                let read = tokio::task::spawn_blocking(move || store::content(&catalog.folder, None));
+                anyhow::Ok(read.await??.content)
+            };
+            let fetched = tokio::time::timeout(FETCH, fetched).await;
+            match fetched.unwrap_or_else(|_| Err(anyhow!("it takes longer than {} s", FETCH.as_secs()))) {
+                Ok(content) => drop(contents.insert(key.clone(), content)),
+                Err(error) => unknowns.push(format!(
+                    "What image {image} of catalog {namespace}/{name} has for the operators of the cluster: it could not be fetched: \
+                     {error:#}."
+                )),
+            }
+        }
+        contents
+    }
+
+    /// All of a kind of operators, without copies; none where the kind is not served.
+    async fn listed(&self, plural: &str) -> Result<Vec<Value>, ApiError> {
+        let kind = match plural {
+            "subscriptions" => Kind::known(GROUP, "v1alpha1", "Subscription", plural, true),
+            _ => Kind::known(GROUP, "v1alpha1", "ClusterServiceVersion", plural, true),
+        };
+        let (mut all, mut token) = (Vec::new(), None);
+        loop {
+            let page = self.objects.labelled_page(&kind, "", &format!("!{COPIED_FROM}"), PAGE, token).await;
+            let page = match page {
+                Ok(page) => page,
+                Err(error) if error.is_not_found() => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+            all.extend(page.items);
+            token = page.metadata.continue_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// Those that can be read.
+fn of_kind<K: DeserializeOwned>(kind: &str, objects: Vec<Value>, unknowns: &mut Vec<String>) -> Vec<K> {
+    let mut read = Vec::new();
+    for object in objects {
+        let text = |key: &str| object.pointer(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let place = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
+        match serde_json::from_value(object) {
+            Ok(object) => read.push(object),
+            Err(error) => {
+                unknowns.push(format!("Whether {kind} {place} fits the release: it cannot be read: {error}."))
+            }
+        }
+    }
+    read
+}
+
+/// The images of its catalog whose contents count: as it is now, for an operator that is held, and as it will be, where that is another
+/// one that its registry has.
+fn images(operator: &PlannedOperator, catalogs: &[Catalog], live: &[CatalogSource]) -> [Option<Key>; 2] {
+    let (namespace, name) = &operator.catalog;
+    let key = |image: &String| (namespace.clone(), name.clone(), image.clone());
+    let is_it = |source: &&CatalogSource| {
+        (source.metadata.namespace.as_ref(), source.metadata.name.as_ref()) == (Some(namespace), Some(name))
+    };
+    let now = live.iter().find(is_it).map(|source| &source.spec.image).filter(|image| !image.is_empty());
+    let moved = catalogs.iter().find(|it| (&it.planned.namespace, &it.planned.name) == (namespace, name));
+    let after = moved.filter(|it| it.available == Some(true)).and_then(|it| it.planned.to.as_ref());
+    [now.filter(|_| operator.is_held()).map(key), after.filter(|image| Some(*image) != now).map(key)]
+}
+
+fn blockers(operator: &PlannedOperator) -> impl Iterator<Item = Blocker> {
+    let PlannedOperator { namespace, name, hindrances, warnings, help, .. } = operator;
+    let object = format!("clusterserviceversion.{GROUP} \"{namespace}/{name}\"");
+    let blocker = |message: String| Blocker::new(Cause::Operator, &object, "", message);
+    let help = if help.is_empty() { "update or remove it" } else { help };
+    let held = (!hindrances.is_empty()).then(|| blocker(format!("{}; {help}", hindrances.join("; "))));
+    let warned: Vec<Blocker> = warnings.iter().map(|it| blocker(it.clone()).warns()).collect();
+    held.into_iter().chain(warned)
+}
