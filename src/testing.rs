@@ -157,6 +157,7 @@ pub mod payload {
     }
 }
 pub mod registry;
+pub mod requirements;
 pub mod resolution;
 pub mod sources;
 pub mod updates {

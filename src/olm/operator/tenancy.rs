@@ -34,6 +34,8 @@ struct Claim<'a> {
     today: Apis,
     /// From now on.
     apis: Apis,
+    /// Others that are for one of the same namespaces.
+    near: BTreeSet<usize>,
 }
 
 /// All groups, the oldest one first.
@@ -50,6 +52,8 @@ impl<'a> Tenancy<'a> {
     pub(crate) fn new(tenants: &'a [Tenant<'a>]) -> Tenancy<'a> {
         let mut claims: Vec<Claim<'a>> = tenants.iter().map(Claim::of).collect();
         claims.sort_by(|one, other| one.age().cmp(&other.age()));
+        let near = near(&claims);
+        claims.iter_mut().zip(near).for_each(|(claim, near)| claim.near = near);
         let mut holders: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         for (at, claim) in claims.iter().enumerate() {
             for api in &claim.apis {
@@ -120,12 +124,15 @@ impl<'a> Tenancy<'a> {
 
     /// One of these APIs that another group names which is for one of the same namespaces, and that group.
     fn rival<'b>(&'b self, at: usize, apis: &'b Apis) -> Option<(&'b str, &'a Tenant<'a>)> {
-        let own = self.claims.get(at)?.tenant;
+        let near = &self.claims.get(at)?.near;
         apis.iter().find_map(|api| {
-            let holders = self.holders.get(api).into_iter().flatten();
-            let others = holders.filter(|other| **other != at).filter_map(|other| self.claims.get(*other));
-            let mut meeting = others.map(|claim| claim.tenant).filter(|other| meet(own, other));
-            Some((api.as_str(), meeting.next()?))
+            let holders = self.holders.get(api)?;
+            // There may be a group with the same API in each namespace, and none of them is near.
+            let other = match near.len() < holders.len() {
+                true => near.iter().find(|other| holders.contains(other)),
+                false => holders.iter().find(|other| near.contains(other)),
+            };
+            Some((api.as_str(), self.claims.get(*other?)?.tenant))
         })
     }
 
@@ -187,7 +194,7 @@ impl<'a> Claim<'a> {
         let annotations = tenant.group.object.metadata.annotations.as_ref();
         let today = annotations.and_then(|all| all.get(PROVIDED_APIS)).map(|text| apis::of_text(text));
         let today = today.unwrap_or_default();
-        Claim { tenant, apis: today.clone(), today }
+        Claim { tenant, apis: today.clone(), today, near: BTreeSet::new() }
     }
 
     fn age(&self) -> (Option<jiff::Timestamp>, (&'a str, &'a str)) {
@@ -199,6 +206,12 @@ impl<'a> Claim<'a> {
 impl<'a> Tenant<'a> {
     fn is_static(&self) -> bool {
         self.group.object.spec.static_provided_apis
+    }
+
+    /// Its own, and those that its group selects.
+    fn namespaces(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let group = self.group;
+        std::iter::once(group.id().0).chain(group.targets.iter().map(String::as_str))
     }
 
     /// Members that are not being deleted.
@@ -213,16 +226,27 @@ fn unchangeable(why: &str) -> State {
     State::failed(reason::CANNOT_MODIFY_STATIC_OPERATOR_GROUP, message)
 }
 
-/// Whether two groups are for one of the same namespaces. That of a group itself counts, unless it is for all of them.
-fn meet(one: &Tenant<'_>, other: &Tenant<'_>) -> bool {
-    if one.group.is_global() || other.group.is_global() {
-        return true;
+/// For each group, the places of others that are for one of the same namespaces. That of a group itself counts, unless it is for all
+/// of them.
+fn near(claims: &[Claim<'_>]) -> Vec<BTreeSet<usize>> {
+    let mut here: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut everywhere = Vec::new();
+    for (at, claim) in claims.iter().enumerate() {
+        match claim.tenant.group.is_global() {
+            true => everywhere.push(at),
+            false => claim.tenant.namespaces().for_each(|name| here.entry(name).or_default().push(at)),
+        }
     }
-    let has = |it: &Tenant<'_>, namespace: &str| {
-        it.group.id().0 == namespace || it.group.targets.iter().any(|target| target == namespace)
+    let others = |(at, claim): (usize, &Claim<'_>)| {
+        let mut near: BTreeSet<usize> = match claim.tenant.group.is_global() {
+            true => (0..claims.len()).collect(),
+            false => {
+                let near = claim.tenant.namespaces().filter_map(|name| here.get(name)).flatten();
+                near.chain(&everywhere).copied().collect()
+            }
+        };
+        near.remove(&at);
+        near
     };
-    let targets: BTreeSet<&str> = other.group.targets.iter().map(String::as_str).collect();
-    has(other, one.group.id().0)
-        || has(one, other.group.id().0)
-        || one.group.targets.iter().any(|target| targets.contains(target.as_str()))
+    claims.iter().enumerate().map(others).collect()
 }

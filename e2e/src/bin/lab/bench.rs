@@ -10,13 +10,16 @@ mod figures;
 mod floor;
 mod foreign;
 mod machine;
+mod memory;
 mod nodes;
+mod operators;
 mod release;
 mod repair;
 mod resolve;
 mod steady;
 mod timeline;
 mod updates;
+mod world;
 
 use super::interrupt::interrupted;
 use anyhow::bail;
@@ -27,8 +30,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What is measured, in the order in which it is shown. Whoever measures something else adds a group.
-static GROUPS: [&Group; 6] =
-    [&updates::FLOOR, &updates::AT_ONCE, &updates::LATE, &nodes::GROUP, &catalog::GROUP, &resolve::GROUP];
+static GROUPS: [&Group; 7] = [
+    &updates::FLOOR,
+    &updates::AT_ONCE,
+    &updates::LATE,
+    &nodes::GROUP,
+    &catalog::GROUP,
+    &resolve::GROUP,
+    &operators::GROUP,
+];
 
 /// Rows that are measured on one cluster.
 struct Group {

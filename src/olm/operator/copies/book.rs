@@ -1,6 +1,6 @@
 //! What is known of all copies, and what is to be done about them: one by one, and only where something has changed.
 
-use super::{Content, Course, Rules, Source};
+use super::{Content, Course, Rules, Source, Targets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -292,6 +292,14 @@ impl Book {
             (live.from == original.0).then(|| (namespace.clone(), live.uid.clone()))
         };
         namespaces.filter_map(uid).collect()
+    }
+
+    /// Whether an operator may wait for this copy, by which it owns what it is given there: one that works for some namespaces does. Those
+    /// for all namespaces have many copies, and need none of them.
+    pub(crate) fn is_awaited(&self, key: &Key) -> bool {
+        let source = self.live.get(key).zip(self.plan.as_ref());
+        let source = source.and_then(|(live, plan)| plan.sources.get(&(live.from.clone(), key.1.clone())));
+        source.is_none_or(|source| source.targets != Targets::All)
     }
 
     pub(crate) fn has_copies(&self, original: &Key) -> bool {

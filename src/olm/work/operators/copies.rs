@@ -177,9 +177,9 @@ impl Keeper {
             Ok(Event::InitDone) => book.complete(),
             Ok(Event::InitApply(it) | Event::Apply(it)) => {
                 if let Some((key, live)) = live(it.metadata)
-                    && book.tell(key, live)
+                    && book.tell(key.clone(), live)
+                    && book.is_awaited(&key)
                 {
-                    // What is in the namespace of a copy may wait for it.
                     self.shared.changed.notify_one();
                 }
             }
@@ -199,7 +199,7 @@ impl Keeper {
                 match done {
                     Done::Read(version, content) => book.on_read(&key, version, content),
                     Done::Written(live) => {
-                        if book.on_written(&key, live) {
+                        if book.on_written(&key, live) && book.is_awaited(&key) {
                             self.shared.changed.notify_one();
                         }
                     }

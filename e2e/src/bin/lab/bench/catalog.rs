@@ -8,6 +8,7 @@ mod process;
 mod rest;
 
 use super::figures::{Measured, Row};
+use super::memory::mebibytes;
 use super::{Group, machine};
 use crate::catalog::{BUNDLES, Cost, PACKAGES};
 use anyhow::{Context, ensure};
@@ -203,8 +204,4 @@ async fn bundles(olm: &Olm, measured: &mut Measured) -> anyhow::Result<()> {
     measured.add("ListBundles, messages", answer.messages as f64);
     measured.add("ListBundles, MB", answer.bytes as f64 / 1e6);
     Ok(())
-}
-
-fn mebibytes(kib: u64) -> f64 {
-    kib as f64 / 1024.0
 }

@@ -179,6 +179,12 @@ fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(sorted.len() / 2 - 1)? + upper) / 2.0)
 }
 
+/// Percentile by nearest rank of values in ascending order.
+pub(super) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
 /// All measurements.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -342,5 +348,12 @@ mod tests {
         measured.skip([P50]);
         report.add(1, &REPAIR, measured);
         assert_eq!(report.missed(), 1);
+    }
+
+    #[test]
+    fn percentiles_are_values_of_the_sample() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!((percentile(&values, 0.5), percentile(&values, 0.99)), (Some(100.0), Some(198.0)));
+        assert_eq!((percentile(&[7.0], 0.99), percentile(&[], 0.5)), (Some(7.0), None));
     }
 }

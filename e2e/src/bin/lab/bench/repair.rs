@@ -1,6 +1,6 @@
 //! Managed ConfigMaps are deleted one after the other: how long until each is restored.
 
-use super::figures::{Measured, P50, P99, Row};
+use super::figures::{Measured, P50, P99, Row, percentile};
 use super::{cluster::BenchCluster, machine};
 use anyhow::{Context, ensure};
 use cvo::testing::cluster::Clients;
@@ -143,22 +143,4 @@ pub(super) async fn watch(client: Client) -> anyhow::Result<mpsc::UnboundedRecei
         }
     });
     Ok(receiver)
-}
-
-/// Percentile by nearest rank of values in ascending order.
-fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_values_of_the_sample() {
-        let values: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!((percentile(&values, 0.5), percentile(&values, 0.99)), (Some(100.0), Some(198.0)));
-        assert_eq!((percentile(&[7.0], 0.99), percentile(&[], 0.5)), (Some(7.0), None));
-    }
 }

@@ -8,8 +8,8 @@ mod peer;
 mod worlds;
 
 use super::figures::{Measured, Row};
+use super::world::World;
 use super::{Group, machine};
-use cluster::World;
 use worlds::Worlds;
 
 static ROW: Row = Row {
@@ -51,7 +51,7 @@ async fn measure() -> anyhow::Result<Measured> {
     let worlds = Worlds::write()?;
     machine::quiet().await;
     worlds.measure(&mut measured).await?;
-    let world = World::start().await?;
+    let world = World::start(1).await?;
     let outcome = on_a_cluster(&world, &worlds, &mut measured).await;
     if outcome.is_err() {
         eprintln!("The end of the process's log:\n{}", world.log());
@@ -63,7 +63,7 @@ async fn measure() -> anyhow::Result<Measured> {
 }
 
 async fn on_a_cluster(world: &World, worlds: &Worlds, measured: &mut Measured) -> anyhow::Result<()> {
-    world.spawn(&[])?;
+    world.spawn(&[]).await?;
     world.plans(measured).await?;
     world.versions(measured).await?;
     world.beside(measured).await?;

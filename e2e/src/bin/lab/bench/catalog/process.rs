@@ -1,17 +1,17 @@
 //! The process that looks after catalogs, on a control plane of its own with a registry.
 
-use super::{LIMIT, mebibytes};
+use super::LIMIT;
+use crate::bench::memory::{self, Memory};
 use anyhow::Context;
 use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
 use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
 use e2e::catalogs::{files_of, push};
 use e2e::conditions::Conditions;
-use e2e::harness::{Cluster, Identity, Options, files, process};
+use e2e::harness::{Cluster, Identity, Options, files};
 use e2e::olm::{self, PACKAGES, PROCESS};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Client};
 use serde_json::json;
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -31,13 +31,6 @@ pub(super) struct Olm {
     pub client: Client,
     catalog_ports: RangeInclusive<u16>,
     running: Mutex<Option<Identity>>,
-}
-
-/// Of the process, in MiB.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Memory {
-    pub peak: f64,
-    pub resident: f64,
 }
 
 impl Olm {
@@ -143,13 +136,11 @@ impl Olm {
 
     /// What is the most from now on is the peak.
     pub(super) fn forget_peak(&self) -> anyhow::Result<()> {
-        Ok(fs::write(format!("/proc/{}/clear_refs", self.pid()?), "5")?)
+        memory::forget_peak(self.pid()?)
     }
 
     pub(super) fn memory(&self) -> anyhow::Result<Memory> {
-        let (peak, resident) = process::memory(self.pid()?);
-        let (peak, resident) = peak.zip(resident).context("the process has ended")?;
-        Ok(Memory { peak: mebibytes(peak), resident: mebibytes(resident) })
+        Memory::of(self.pid()?)
     }
 
     fn pid(&self) -> anyhow::Result<i32> {

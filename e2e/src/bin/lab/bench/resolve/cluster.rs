@@ -1,35 +1,27 @@
-//! The process on a control plane of its own, with a registry and a node that kwok plays.
+//! What follows for Subscriptions on a cluster.
 
 use super::floor;
 use super::worlds::text;
 use crate::bench::figures::Measured;
 use crate::bench::machine;
+use crate::bench::world::{LIMIT, World, median};
 use crate::catalog::hostile;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use cvo::testing::api::ConditionStatus;
-use cvo::testing::api::olm::NAMESPACE;
-use cvo::testing::api::olm::catalog_source::{CatalogSource, Connection};
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use cvo::testing::api::olm::install_plan::{InstallPlan, InstallPlanPhase};
 use cvo::testing::api::olm::subscription::Subscription;
-use e2e::catalogs::push;
-use e2e::harness::{Cluster, Options, files};
-use e2e::olm::{self, PROCESS, Start};
+use e2e::olm::PROCESS;
 use e2e::operators::{Version, catalog};
-use e2e::services::monitoring::PROMETHEUS;
-use kube::api::{DynamicObject, PostParams};
-use kube::{Api, Client};
+use kube::Api;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(super) const TIMES_FLOOR: &str = "Subscription to Complete / floor";
 pub(super) const VERSION: &str = "to the head, seconds / version";
 pub(super) const BESIDE: &str = "beside hostile ones, seconds";
 
-/// For one step.
-const LIMIT: Duration = Duration::from_secs(120);
 /// How often a plan is measured; the median counts.
 const TIMES: usize = 5;
 /// Bytes of the image of a bundle, besides its manifests.
@@ -39,106 +31,7 @@ const VERSIONS: [&str; 5] = ["steps.v1", "steps.v2", "steps.v3", "steps.v4", "st
 /// Namespaces in which it is hard to find what is to be installed.
 const HOSTILE: usize = 4;
 
-pub(super) struct World {
-    pub cluster: Cluster,
-    /// As administrator.
-    pub client: Client,
-    catalog_ports: RangeInclusive<u16>,
-    metrics: String,
-    scraper: reqwest::Client,
-}
-
 impl World {
-    pub(super) async fn start() -> anyhow::Result<World> {
-        let options = Options { registry: true, audit: true, kwok: true, ..Options::default() };
-        let cluster = Cluster::up(options).await?;
-        olm::prepare(&cluster).await?;
-        cluster.add_fake_nodes(0..1).await?;
-        let (client, catalog_ports) = (cluster.client().await?, olm::catalog_ports(&cluster, 16)?);
-        let metrics = format!("127.0.0.1:{}", cluster.port("metrics"));
-        let identity = reqwest::Identity::from_pem(cluster.client_certificate(PROMETHEUS)?.identity().as_bytes())?;
-        let scraper = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
-        Ok(World { cluster, client, catalog_ports, metrics, scraper: scraper.identity(identity).build()? })
-    }
-
-    pub(super) fn spawn(&self, more: &[&str]) -> anyhow::Result<()> {
-        let start = Start {
-            name: PROCESS,
-            groups: &["system:masters"],
-            address: "127.0.0.1",
-            catalog_ports: &self.catalog_ports,
-            pod_ip: "192.0.2.7",
-            metrics: &self.metrics,
-        };
-        let process = olm::started(&self.cluster, start)?.flag("--secure-port", "0").args(more);
-        self.cluster.spawn(process.launch(PROCESS)?)?;
-        Ok(())
-    }
-
-    /// With some of its loops only, which have a lease of their own.
-    pub(super) async fn restart(&self, loops: &[&str]) -> anyhow::Result<()> {
-        ensure!(self.cluster.terminate(PROCESS, LIMIT).await?, "the process does not end when it is told to");
-        // Without one a process waits that cannot know whether somebody has deleted the lease of another one, which goes on.
-        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": format!("olm-operator-{}", loops.join("-"))}, "spec": {"holderIdentity": ""}});
-        self.create(NAMESPACE, lease).await?;
-        self.spawn(&["--loops", &loops.join(",")])
-    }
-
-    pub(super) fn log(&self) -> String {
-        files::tail(&self.cluster.log(PROCESS), 20)
-    }
-
-    /// What metrics say, by the name of the series.
-    pub(super) async fn metric(&self, name: &str) -> anyhow::Result<f64> {
-        let asked = self.scraper.get(format!("https://{}/metrics", self.metrics)).send().await?;
-        let text = asked.error_for_status()?.text().await?;
-        let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-        Ok(samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
-    }
-
-    /// Creates an object of a kind of operators.
-    pub(super) async fn create(&self, namespace: &str, object: Value) -> anyhow::Result<()> {
-        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let what = format!("{} {} in {namespace}", text("/kind"), text("/metadata/name"));
-        let made = floor::create(&self.client, namespace, object).await;
-        made.with_context(|| format!("cannot create {what}"))
-    }
-
-    /// A namespace with a group that targets it.
-    pub(super) async fn namespace(&self, name: &str) -> anyhow::Result<()> {
-        let namespaces: Api<DynamicObject> = Api::all_with(
-            self.client.clone(),
-            &kube::api::ApiResource::erase::<k8s_openapi::api::core::v1::Namespace>(&()),
-        );
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
-        let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-            "metadata": {"name": "one"}, "spec": {"targetNamespaces": [name]}});
-        self.create(name, group).await
-    }
-
-    /// Pushes a catalog, creates its CatalogSource and waits until it is served.
-    pub(super) async fn serve(&self, namespace: &str, name: &str, files: &[(&str, &[u8])]) -> anyhow::Result<()> {
-        let registry = self.cluster.registry();
-        let image = format!("catalogs/{namespace}-{name}:v1");
-        push(&registry, &image, files, &[]).await?;
-        let spec = json!({"sourceType": "grpc", "image": format!("{registry}/{image}")});
-        olm::create(&self.client, namespace, name, spec).await?;
-        self.served(namespace, name).await
-    }
-
-    async fn served(&self, namespace: &str, name: &str) -> anyhow::Result<()> {
-        let sources: Api<CatalogSource> = Api::namespaced(self.client.clone(), namespace);
-        let wait = self.cluster.until(format!("catalog {name} to be READY"), &[PROCESS]).within(LIMIT);
-        let is_ready = |source: &CatalogSource| {
-            let connection = source.status.as_ref().and_then(|status| status.connection_state.as_ref());
-            connection.is_some_and(|connection| connection.last_observed_state == Connection::Ready)
-        };
-        wait.existing(sources, name, is_ready).await?;
-        Ok(())
-    }
-
     pub(super) async fn subscribe(&self, namespace: &str, package: &str, more: &[(&str, &str)]) -> anyhow::Result<()> {
         let all = [("name", package), ("source", "main"), ("sourceNamespace", namespace)];
         let spec: BTreeMap<&str, &str> = all.iter().chain(more).copied().collect();
@@ -268,11 +161,6 @@ impl World {
 pub(super) fn has(subscription: &Subscription, condition: &str) -> bool {
     let all = subscription.status.iter().flat_map(|status| &status.conditions);
     all.filter(|it| it.type_ == condition).any(|it| it.status == ConditionStatus::True)
-}
-
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Bytes that do not become fewer when they are compressed.

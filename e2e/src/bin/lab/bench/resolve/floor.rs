@@ -1,13 +1,14 @@
 //! The floor of a plan: a bare loop that pulls the image of the bundle, creates its objects and waits until the kind is served.
 
+use crate::bench::world::{account, create};
 use anyhow::Context;
 use e2e::conditions::Conditions;
 use e2e::operators::Version;
 use e2e::until::until;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -46,28 +47,5 @@ async fn pull(registry: &str, version: &Version) -> anyhow::Result<()> {
         let blob = http.get(format!("http://{registry}/v2/{name}/blobs/{digest}")).send().await?;
         blob.error_for_status()?.bytes().await?;
     }
-    Ok(())
-}
-
-/// The account of an operator and its rights.
-fn account(name: &str) -> [Value; 3] {
-    let rbac = "rbac.authorization.k8s.io";
-    [
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": {"name": name},
-            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]}),
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name}]}),
-    ]
-}
-
-pub(super) async fn create(client: &Client, namespace: &str, object: Value) -> anyhow::Result<()> {
-    let object: DynamicObject = serde_json::from_value(object)?;
-    let types = object.types.clone().context("an object without a kind")?;
-    let (group, version) = types.api_version.rsplit_once('/').unwrap_or(("", &types.api_version));
-    let kind = kube::api::GroupVersionKind::gvk(group, version, &types.kind);
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
-    api.create(&PostParams::default(), &object).await?;
     Ok(())
 }

@@ -1,17 +1,14 @@
 //! A thousand namespaces, each with a Subscription that is at the head of its channel, when the catalog that all of them see changes.
 
-use super::cluster::World;
 use super::worlds::Worlds;
-use crate::bench::cluster::AUDIT_LAG;
 use crate::bench::figures::Measured;
 use crate::bench::machine;
+use crate::bench::world::World;
 use anyhow::ensure;
 use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
 use cvo::testing::api::olm::catalog_source::CatalogSource;
 use cvo::testing::api::olm::subscription::Subscription;
 use e2e::catalogs::{files_of, push};
-use e2e::harness::audit;
-use e2e::olm::USER;
 use e2e::operators::{Version, catalog};
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
@@ -56,12 +53,8 @@ pub(super) async fn measure(world: &World, worlds: &Worlds, measured: &mut Measu
     measured.add(SECONDS, begun.elapsed().as_secs_f64());
     machine::quiet().await;
     measured.add("1000 namespaces, answers looked for", world.metric(COUNT).await? - before);
-    tokio::time::sleep(AUDIT_LAG).await;
-    let log = world.cluster.audit_log();
-    let requests = tokio::task::spawn_blocking(move || audit::requests(&log, USER)).await??;
-    let requests = audit::within(&requests, at..Timestamp::now());
-    let writes =
-        requests.iter().filter(|it| it.wrote() && !["leases", "catalogsources"].contains(&it.resource.as_str()));
+    let requests = world.requests(at..Timestamp::now()).await?;
+    let writes = requests.iter().filter(|it| it.wrote() && it.resource != "catalogsources");
     measured.add(WRITES, writes.count() as f64);
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! From a Subscription to its plan, with bundles that the catalog itself holds, so that nothing is fetched; beside it, where
 //! `OLM_PEER` names the folder of its programs, the controller of catalogs of Operator Lifecycle Manager with the same objects.
 
-use super::cluster::{World, median};
 use crate::bench::figures::Measured;
 use crate::bench::machine;
+use crate::bench::world::{World, create, median};
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -84,7 +84,7 @@ impl Side<'_> {
             self.cluster.kubectl(["create", "namespace", name]).await?;
             let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
                 "metadata": {"name": "one"}, "spec": {"targetNamespaces": [name]}});
-            super::floor::create(&self.client, name, group).await?;
+            create(&self.client, name, group).await?;
             olm::create(&self.client, name, "main", json!({"sourceType": "grpc", "address": address})).await?;
             self.ready(name).await?;
             machine::quiet().await;
@@ -118,7 +118,7 @@ impl Side<'_> {
             "metadata": {"name": name}, "spec": {"name": name, "channel": "stable", "source": "main",
                 "sourceNamespace": name, "installPlanApproval": "Manual"}});
         let begun = Instant::now();
-        let created = super::floor::create(&self.client, name, subscription);
+        let created = create(&self.client, name, subscription);
         let (created, steps) = tokio::join!(created, wait.event(changes, waits));
         created?;
         let seconds = begun.elapsed().as_secs_f64();
