@@ -5,11 +5,13 @@ mod certificates;
 mod copies;
 mod figures;
 mod groups;
+mod idle;
 mod known;
 mod live;
 mod made;
 mod memory;
 mod perform;
+mod planned;
 mod roles;
 mod served;
 mod settled;
@@ -19,7 +21,7 @@ mod whole;
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::operator::tenancy::{Tenancy, Tenant};
-use crate::olm::operator::{Decision, Facts, Group, compatibility, component, condition, decide, group};
+use crate::olm::operator::{self, Decision, Facts, Group, compatibility, component, condition, decide, group};
 use crate::olm::source::operators::Fit;
 use crate::olm::work::scoped::Accounts;
 use crate::olm::work::version::ServerVersion;
@@ -28,11 +30,13 @@ use crate::process::turns::{due, until};
 use certificates::Certificates;
 use copies::Copies;
 pub(crate) use figures::OperatorFigures;
+use idle::{Around, Idle};
 use jiff::Timestamp;
 use known::{Known, Namespace};
 use live::Live;
 use memory::Memory;
 use perform::{Key, Perform};
+use planned::Planned;
 use served::Served;
 use settled::Settled;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +69,8 @@ pub(crate) struct OperatorController {
     accounts: Accounts,
     settled: Settled,
     copies: Copies,
+    planned: Option<Planned>,
+    idle: Idle,
     /// uids of operators that are told not to be copied; `None` before it is known whether they are.
     not_copied: Option<BTreeSet<String>>,
     events: Events,
@@ -95,6 +101,8 @@ impl OperatorController {
             accounts: Accounts::new(clients),
             settled: Settled::default(),
             copies,
+            planned: None,
+            idle: Idle::default(),
             not_copied: None,
             settings,
             live,
@@ -149,22 +157,39 @@ impl OperatorController {
         let tenants: Vec<Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
         let tenancy = Tenancy::new(&tenants);
         let refused = self.writer.rejections();
-        let bring = |namespace| self.bring(&known, namespace, (&tenancy, &served, &refused), (now, at));
+        let mut idle = std::mem::take(&mut self.idle);
+        let around = Around { known: &known, served: &served, refused: &refused };
+        idle.begin(around, at);
+        let bring = |namespace| self.bring(around, namespace, (&tenancy, &mut idle), (now, at));
         let next = namespaces.iter().filter_map(bring).min();
         self.bring_groups(&known, &namespaces, (&tenancy, &served), &self.perform(at));
         let copied = self.bring_copies(&known, at, now);
+        idle.end(known, served, refused, at);
+        self.idle = idle;
         let next = next.into_iter().chain(copied).min();
         next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
     }
 
+    /// Does what is due in a namespace, and returns when something is although nothing has changed.
     fn bring(
         &self,
-        known: &Known,
+        around: Around<'_>,
         namespace: &Namespace<'_>,
-        (tenancy, served, refused): (&Tenancy<'_>, &served::Kinds, &BTreeMap<String, String>),
+        (tenancy, idle): (&Tenancy<'_>, &mut Idle),
         (now, at): (Timestamp, Instant),
     ) -> Option<Timestamp> {
+        let Around { known, served, refused } = around;
+        let certificates = self.certificates.known(namespace.name, &self.live);
+        let tenants = namespace.csvs.values().map(|csv| self.tenant(known, (namespace, csv), tenancy));
+        let tenants: Vec<operator::Tenant<'_>> = tenants.collect();
+        // Nothing tells of a certificate as long as it is only made here.
+        if certificates.is_empty()
+            && let Some(next) = idle.is_idle(known, (namespace.name, &tenants), now)
+        {
+            return next;
+        }
         let perform = self.perform(at);
+        let mut acts = !certificates.is_empty();
         for group in &namespace.groups {
             let name = &group.object.spec.service_account_name;
             let facts = group::GroupFacts {
@@ -175,16 +200,15 @@ impl OperatorController {
             };
             if let Some(status) = group::status_patch(&facts, now) {
                 perform.group(group.object, status);
+                acts = true;
             }
         }
         let (world, failing) = (known.world(served), failing(namespace, refused));
-        let certificates = self.certificates.known(namespace.name, &self.live);
         let mut next: Option<Timestamp> = None;
-        for csv in namespace.csvs.values() {
-            let tenant = self.tenant(known, (namespace, csv), tenancy);
+        for (csv, tenant) in namespace.csvs.values().zip(&tenants) {
             let facts = Facts {
                 csv,
-                tenant: &tenant,
+                tenant,
                 siblings: &namespace.csvs,
                 groups: &namespace.groups,
                 world: &world,
@@ -199,23 +223,19 @@ impl OperatorController {
             };
             let mut decision = decide(&facts, now);
             next = next.into_iter().chain(decision.next).min();
+            acts |= decision != Decision { next: decision.next, ..Decision::default() };
             for step in std::mem::take(&mut decision.certificates) {
                 self.certificates.step(namespace.name, step, &perform, now);
             }
             do_decided(&perform, csv, account(&namespace.groups), decision);
             if csv.metadata.deletion_timestamp.is_none() {
-                bring_condition(namespace, csv, &perform);
+                acts |= bring_condition(namespace, csv, &perform);
             }
         }
-        for condition in namespace.conditions.values() {
-            // Whatever is there by these names.
-            match component::writes(condition::components(condition).into(), [], known.components()) {
-                Ok(writes) => writes.into_iter().for_each(|write| perform.component(write)),
-                Err(error) => tracing::warn!(%error, "an OperatorCondition cannot be written by its operator"),
-            }
-            if let Some(status) = condition::status(condition) {
-                perform.condition_status(condition, status);
-            }
+        acts |= write_conditions(known, namespace, &perform);
+        match acts {
+            true => idle.forget(namespace.name),
+            false => idle.keep(namespace.name, tenants, next),
         }
         next
     }
@@ -260,11 +280,35 @@ fn do_decided(perform: &Perform<'_>, csv: &views::Csv, account: &str, decision: 
     }
 }
 
-/// The OperatorCondition.
-fn bring_condition(namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) {
+/// The OperatorCondition. Whether it has to be written.
+fn bring_condition(namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) -> bool {
     let name = csv.metadata.name.as_deref().unwrap_or_default();
     let live = namespace.conditions.get(name).copied();
-    if let Some(object) = condition::object(csv, live) {
-        perform.condition(csv, live.is_some(), object);
+    let object = condition::object(csv, live);
+    let acts = object.is_some();
+    object.into_iter().for_each(|object| perform.condition(csv, live.is_some(), object));
+    acts
+}
+
+/// What lets operators write their OperatorConditions, and what these say. Whether something of it has to be written.
+fn write_conditions(known: &Known, namespace: &Namespace<'_>, perform: &Perform<'_>) -> bool {
+    let mut acts = false;
+    for condition in namespace.conditions.values() {
+        // Whatever is there by these names.
+        match component::writes(condition::components(condition).into(), [], known.components()) {
+            Ok(writes) => {
+                acts |= !writes.is_empty();
+                writes.into_iter().for_each(|write| perform.component(write));
+            }
+            Err(error) => {
+                acts = true;
+                tracing::warn!(%error, "an OperatorCondition cannot be written by its operator");
+            }
+        }
+        if let Some(status) = condition::status(condition) {
+            acts = true;
+            perform.condition_status(condition, status);
+        }
     }
+    acts
 }

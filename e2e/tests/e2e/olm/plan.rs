@@ -196,7 +196,7 @@ async fn operators_that_do_not_fit_a_release_are_named_with_what_helps() {
     let done = json!({"state": "Completed", "version": "1.0.0", "image": image, "verified": true,
         "startedTime": "2026-01-02T03:04:05Z", "completionTime": "2026-01-02T03:04:05Z"});
     let running = json!({"desired": {"version": "1.0.0", "image": image}, "history": [done], "observedGeneration": 1,
-        "versionHash": "", "availableUpdates": null});
+        "versionHash": "", "availableUpdates": []});
     for (object, status) in [("subscription/gears", installed), ("clusterversion/version", running)] {
         let patch = json!({"status": status}).to_string();
         let namespace = if object.starts_with("sub") { ["-n", "shop"].as_slice() } else { &[] };

@@ -3,13 +3,13 @@
 
 use super::known::{Known, Namespace};
 use super::perform::Perform;
+use super::planned::Planned;
 use super::settled::fingerprint;
 use super::views::Csv;
 use super::{OperatorController, served};
 use crate::olm::api::cluster_service_version::Phase;
 use crate::olm::api::olm_config;
 use crate::olm::operator::component::{self, Id, Kind};
-use crate::olm::operator::copies::book::Plan;
 use crate::olm::operator::copies::{self, Course, Rules, Source, Targets};
 use crate::olm::operator::tenancy::{Tenancy, Tenant, Verdict};
 use crate::olm::operator::{self, labels, roles};
@@ -150,32 +150,18 @@ impl OperatorController {
         let features = config.and_then(|config| config.spec.features.as_ref());
         let disabled = features.and_then(|features| features.disable_copied_csvs).unwrap_or_default();
         let rules = Rules { disabled, protected: self.settings.protected.clone() };
-        let sources = || known.csvs().filter_map(|csv| Some((csv, Source::of(csv, now)?)));
-        self.tell_not_copied(sources(), &rules);
-        let key = |source: &Source| (source.namespace.clone(), source.name.clone());
-        let mut plan = Plan {
-            sources: sources().map(|(_, source)| (key(&source), source)).collect(),
-            originals: known.csv_ids().cloned().collect(),
-            namespaces: known.labels().keys().cloned().collect(),
-            rules,
+        let next = match &self.planned {
+            Some(planned) if planned.holds(known, &rules, now) => planned.next(),
+            _ => {
+                let sources = known.csvs().filter_map(|csv| Some((csv, Source::of(csv, now)?)));
+                self.tell_not_copied(sources, &rules);
+                let (plan, planned) = Planned::of(known, rules, now);
+                let next = planned.next();
+                self.copies.set(plan);
+                self.planned = Some(planned);
+                next
+            }
         };
-        // What cannot be read is not gone.
-        for (namespace, name) in known.unread_csvs() {
-            let source = Source {
-                namespace: namespace.clone(),
-                name: name.clone(),
-                uid: String::new(),
-                version: String::new(),
-                course: Course::Kept,
-                targets: Targets::All,
-                is_passing: false,
-                lasts_from: None,
-            };
-            plan.originals.insert((namespace.clone(), name.clone()));
-            plan.sources.insert((namespace.clone(), name.clone()), source);
-        }
-        let next = plan.sources.values().filter_map(|source| source.lasts_from).min();
-        self.copies.set(plan);
         let Some((config, outstanding)) = config.zip(self.copies.outstanding()) else { return next };
         let before = config.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         if let Some(conditions) = copies::conditions(before, (disabled, outstanding), now) {

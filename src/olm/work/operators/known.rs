@@ -3,7 +3,7 @@
 use super::live::Live;
 use super::made::Made;
 use super::memory::Memory;
-use super::roles::Roles;
+use super::roles::{Roles, is_same};
 use super::served::{self, Natives};
 use super::views::{ConditionView, ConfigView, Csv, CsvView, GroupView};
 use crate::olm::api::olm_config::{self, OLMConfig};
@@ -177,8 +177,8 @@ impl Known {
         self.has_all_groups
     }
 
-    pub(super) fn csv_ids(&self) -> impl Iterator<Item = &Id> {
-        self.csvs.keys()
+    pub(super) fn csv_views(&self) -> &BTreeMap<Id, Arc<CsvView>> {
+        &self.csvs
     }
 
     pub(super) fn unread_csvs(&self) -> &[Id] {
@@ -202,6 +202,40 @@ impl Known {
 
     pub(super) fn components(&self) -> &component::Known {
         &self.components
+    }
+
+    /// Whether all is the same that any namespace may depend on, be it of another one.
+    pub(super) fn is_same_around(&self, other: &Known) -> bool {
+        is_same(&self.groups, &other.groups)
+            && self.namespaces == other.namespaces
+            && self.definitions == other.definitions
+            && self.services == other.services
+            && self.accounts == other.accounts
+            && Arc::ptr_eq(&self.rights, &other.rights)
+            && Arc::ptr_eq(&self.components, &other.components)
+            && self.proxy == other.proxy
+            && self.kubernetes == other.kubernetes
+    }
+
+    /// Whether all is the same that a namespace alone depends on.
+    pub(super) fn is_same_within(&self, other: &Known, namespace: &str) -> bool {
+        fn same<V>(one: &BTreeMap<Id, V>, other: &BTreeMap<Id, V>, namespace: &str, is: fn(&V, &V) -> bool) -> bool {
+            let (mut one, mut other) = (within(one, namespace), within(other, namespace));
+            loop {
+                match (one.next(), other.next()) {
+                    (None, None) => return true,
+                    (Some((id, one)), Some((of, other))) if id == of && is(one, other) => {}
+                    _ => return false,
+                }
+            }
+        }
+        let is_deployment = |one: &LiveDeployment, other: &LiveDeployment| {
+            Arc::ptr_eq(&one.object, &other.object) && one.kept == other.kept && one.scaled == other.scaled
+        };
+        same(&self.csvs, &other.csvs, namespace, Arc::ptr_eq)
+            && same(&self.conditions, &other.conditions, namespace, Arc::ptr_eq)
+            && same(&self.deployments, &other.deployments, namespace, is_deployment)
+            && self.subscribers.get(namespace) == other.subscribers.get(namespace)
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Roles {
 }
 
 /// Whether these are the same objects.
-pub(super) fn is_same<V>(one: &Views<V>, other: &Views<V>) -> bool {
+pub(super) fn is_same<K, V>(one: &BTreeMap<K, Arc<V>>, other: &BTreeMap<K, Arc<V>>) -> bool {
     one.len() == other.len() && one.values().zip(other.values()).all(|(one, other)| Arc::ptr_eq(one, other))
 }
 

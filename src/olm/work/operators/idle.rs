@@ -1,0 +1,93 @@
+//! Namespaces in which there was nothing to do: they are not looked at again as long as nothing has changed that they depend on. Most
+//! of what happens is about one of many operators.
+
+use super::known::Known;
+use super::served::Kinds;
+use crate::olm::operator::Tenant;
+use crate::olm::operator::tenancy::Verdict;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// All of them are looked at again after this time, if something happens: whatever nothing tells of is found then.
+const ALL_AFTER: Duration = Duration::from_secs(60);
+
+/// What was known when they were looked at, and in which there was nothing to do.
+#[derive(Default)]
+pub(super) struct Idle {
+    before: Option<Before>,
+    namespaces: BTreeMap<String, Found>,
+}
+
+struct Before {
+    known: Known,
+    served: Kinds,
+    refused: BTreeMap<String, String>,
+    /// When all were looked at.
+    all: Instant,
+}
+
+/// What else a namespace depends on.
+struct Found {
+    /// Of its ClusterServiceVersions, in their order: what its group means for them, and uids of copies.
+    tenants: Vec<(Verdict, BTreeMap<String, String>)>,
+    /// When there is something to do although nothing has changed.
+    next: Option<Timestamp>,
+}
+
+/// What all namespaces depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub known: &'a Known,
+    pub served: &'a Kinds,
+    pub refused: &'a BTreeMap<String, String>,
+}
+
+impl Idle {
+    /// Begins a turn: where something has changed that all depend on, nothing is known of any of them.
+    pub(super) fn begin(&mut self, around: Around<'_>, at: Instant) {
+        let is_same = |before: &Before| {
+            at.saturating_duration_since(before.all) < ALL_AFTER
+                && before.known.is_same_around(around.known)
+                && before.served == *around.served
+                && before.refused == *around.refused
+        };
+        if !self.before.as_ref().is_some_and(is_same) {
+            *self = Idle::default();
+        }
+    }
+
+    /// Whether there is nothing to do in a namespace either, and when there will be.
+    pub(super) fn is_idle(
+        &self,
+        known: &Known,
+        (namespace, tenants): (&str, &[Tenant<'_>]),
+        now: Timestamp,
+    ) -> Option<Option<Timestamp>> {
+        let found = self.namespaces.get(namespace)?;
+        let is_same = |((apis, copies), tenant): (&(Verdict, BTreeMap<String, String>), &Tenant<'_>)| {
+            *apis == tenant.apis && *copies == tenant.copies
+        };
+        let holds = self.before.as_ref()?.known.is_same_within(known, namespace)
+            && found.next.is_none_or(|next| now < next)
+            && found.tenants.len() == tenants.len()
+            && found.tenants.iter().zip(tenants).all(is_same);
+        holds.then_some(found.next)
+    }
+
+    /// There was nothing to do in a namespace, and will be then.
+    pub(super) fn keep(&mut self, namespace: &str, tenants: Vec<Tenant<'_>>, next: Option<Timestamp>) {
+        let tenants = tenants.into_iter().map(|tenant| (tenant.apis, tenant.copies)).collect();
+        self.namespaces.insert(namespace.to_owned(), Found { tenants, next });
+    }
+
+    pub(super) fn forget(&mut self, namespace: &str) {
+        self.namespaces.remove(namespace);
+    }
+
+    /// Ends a turn, in which all were looked at that are not idle.
+    pub(super) fn end(&mut self, known: Known, served: Kinds, refused: BTreeMap<String, String>, at: Instant) {
+        let all = self.before.as_ref().map_or(at, |before| before.all);
+        self.before = Some(Before { known, served, refused, all });
+    }
+}
