@@ -10,11 +10,10 @@ use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::annotation::CA_HASH;
 use crate::olm::api::keys::label;
 use crate::olm::api::operator_condition::OperatorCondition;
-use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::bundle::CSV;
 use crate::olm::operator::deployment::config::{Config, Proxy};
 use crate::olm::operator::deployment::{self, Live};
-use crate::olm::operator::{self, Group, condition, group, serving};
+use crate::olm::operator::{self, Group, condition, serving};
 use crate::olm::plan::step::Item;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -63,7 +62,7 @@ pub(super) fn foretell(name: &str, premise: &Premise<'_>, known: &mut Known, for
         serde_json::from_value((*object).clone()).ok()
     };
     let Some(csv) = typed(name, known) else { return false };
-    let targets = |object| Group { object, targets: targets(object) };
+    let targets = |object| Group { object, targets: users::targets(object) };
     let groups: Vec<Group<'_>> = premise.groups.iter().map(targets).collect();
     let csv = operator::identified(&csv, &groups);
     let mut writes = Vec::new();
@@ -97,14 +96,6 @@ pub(super) fn foretell(name: &str, premise: &Premise<'_>, known: &mut Known, for
         forecast.changes.push(change);
     }
     runs
-}
-
-/// As the group says them, or its status where only labels of namespaces do.
-pub(super) fn targets(group: &OperatorGroup) -> Vec<String> {
-    match &group.status {
-        Some(status) if !status.namespaces.is_empty() => status.namespaces.clone(),
-        _ => group::targets(&group.spec, &group::Namespaces::new()),
-    }
 }
 
 fn change(verb: Verb, key: Key, of: &str) -> Change {

@@ -1,7 +1,6 @@
 //! What installing operators means for others: which APIs their OperatorGroup names, and the ClusterRoles by which users get rights to
 //! these.
 
-use super::installation::targets;
 use super::known::{Key, Known};
 use super::{Change, Forecast, Premise, Verb};
 use crate::diff::field::fields;
@@ -14,7 +13,7 @@ use crate::olm::bundle::{CSV, definition};
 use crate::olm::operator::apis::Apis;
 use crate::olm::operator::component::{self, Owner, Write};
 use crate::olm::operator::tenancy::{Tenancy, Tenant, Verdict};
-use crate::olm::operator::{self, Group, roles};
+use crate::olm::operator::{self, Group, group, roles};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -154,6 +153,14 @@ fn role_writes(
         })
     };
     Ok(writes.into_iter().filter_map(change).collect())
+}
+
+/// As the group says them, or its status where only labels of namespaces do.
+pub(super) fn targets(group: &OperatorGroup) -> Vec<String> {
+    match &group.status {
+        Some(status) if !status.namespaces.is_empty() => status.namespaces.clone(),
+        _ => group::targets(&group.spec, &group::Namespaces::new()),
+    }
 }
 
 /// Whether it was made for an operator or a group.
