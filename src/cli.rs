@@ -25,6 +25,7 @@ pub(crate) mod release;
 pub(crate) mod status;
 pub(crate) mod upgrade;
 pub(crate) mod wait;
+pub(crate) mod watched;
 
 use crate::cluster_version::cli::{ack, graph, payload, preflight, rbac, render, start, verify};
 use crate::cluster_version::daemon;

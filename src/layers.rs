@@ -18,8 +18,10 @@ const CORE: usize = LAYERS.len();
 /// commands over all of them.
 const PRODUCTS: [&str; 5] = ["release", "cluster_version", "machine_config", "olm", "update_service"];
 /// Commands that belong to no product, and those that concern releases. All others in that folder are over all products.
-const COMMANDS: [(&str, &str); 2] =
-    [("shared", "exit layout output pages reach"), ("release", "filters folder image image_build image_files release")];
+const COMMANDS: [(&str, &str); 2] = [
+    ("shared", "exit layout output pages reach watched"),
+    ("release", "filters folder image image_build image_files release"),
+];
 /// What cluster_version knows of other products: one module of each.
 const SUMMARIES: [&str; 2] = ["machine_config::summary", "olm::summary"];
 /// What the core does not touch.

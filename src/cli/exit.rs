@@ -172,6 +172,12 @@ const ROWS: &[Row] = &[
         USAGE,
         (Exit::Found, "a catalog fails"),
     ]),
+    ("olm status", &[
+        (Exit::Success, "nothing is wrong that somebody has to mend, though perhaps something waits for an approval"),
+        (Exit::Failure, "the cluster cannot be read, or it has no such Subscription"),
+        USAGE,
+        (Exit::Found, "something is"),
+    ]),
     ("olm plan", &[
         (Exit::Success, "nothing is known that would stop what is to be installed"),
         (Exit::Failure, "no plan could be made"),

@@ -187,6 +187,29 @@ fn paint(page: &Page, text: &str, colour: Colour) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
+/// Draws over the last frame: clears each line to its end, and the screen below. Lines that do not fit are counted; the
+/// command without a watch shows them.
+pub(crate) fn frame(text: &str, height: usize, command: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let room = height.saturating_sub(1).max(1);
+    let mut out = String::from("\u{1b}[H");
+    let fits = if lines.len() > room { room.saturating_sub(1) } else { lines.len() };
+    for line in lines.iter().take(fits) {
+        out.push_str(line);
+        out.push_str("\u{1b}[K\n");
+    }
+    if fits < lines.len() {
+        out.push_str(&format!("… {} more lines ({command} shows all)\u{1b}[K\n", lines.len() - fits));
+    }
+    out.push_str("\u{1b}[J");
+    out
+}
+
+/// A line of what is followed, with the time of day (UTC) in front.
+pub(crate) fn dated(now: Timestamp, line: &str) -> String {
+    format!("{}  {line}", now.strftime("%H:%M:%SZ"))
+}
+
 /// The duration in its two largest units; zero if the clocks disagree.
 pub(crate) fn ago(from: Timestamp, to: Timestamp) -> String {
     let seconds = to.duration_since(from).max(SignedDuration::ZERO).as_secs();

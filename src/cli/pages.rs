@@ -24,6 +24,7 @@ const PAGES: &[Row] = &[
     ("olm catalogs", &["operators.md#what-a-cluster-offers"]),
     ("olm packages", &["operators.md#what-a-cluster-offers"]),
     ("olm list", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
+    ("olm status", &["operators.md#where-an-operator-stands"]),
     ("olm plan", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
     ("olm why", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),
     ("olm why-not", &["operators.md#install-an-operator-and-keep-it-up-to-date"]),

@@ -11,3 +11,4 @@ pub(crate) mod olm;
 pub(crate) mod packages;
 pub(crate) mod plan;
 pub(crate) mod requests;
+pub(crate) mod status;

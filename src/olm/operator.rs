@@ -3,7 +3,7 @@
 
 mod account;
 pub(crate) mod apis;
-mod chain;
+pub(crate) mod chain;
 pub(crate) mod compatibility;
 pub(crate) mod component;
 pub(crate) mod condition;
@@ -32,6 +32,7 @@ use deployment::config::{Proxy, Subscriber};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use phase::Turn;
+pub(crate) use phase::is_of_group;
 use requirements::World;
 use serde_json::{Value, json};
 use serving::{certificate, conversion};

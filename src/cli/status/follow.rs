@@ -2,11 +2,11 @@
 
 use super::view::View;
 use super::{OF_NODES, Operators, Output, State, StatusArgs, lines, render};
-use crate::cli::layout::{colours, terminal};
+use crate::cli::layout::{colours, frame, terminal};
 use crate::cli::output::{print, reader_is_gone};
-use crate::cli::reach;
-use crate::cluster::watcher::{Event, Selection, Selector, events};
-use crate::cluster::{ApiError, Clients, Kind};
+use crate::cli::watched::{DEBOUNCE, TICK, Told, Watched, at};
+use crate::cluster::watcher::{Selection, Selector, events};
+use crate::cluster::{Clients, Kind};
 use crate::cluster_version::api::ClusterVersion;
 use crate::cluster_version::cli::request::Source;
 use crate::cluster_version::progress::CONFIG_MAP;
@@ -19,24 +19,15 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Events that arrive within this time are shown together.
-const DEBOUNCE: Duration = Duration::from_millis(200);
-/// A terminal is redrawn this often, because it shows durations; nothing is read from the cluster for it.
-const TICK: Duration = Duration::from_secs(1);
-
 /// As long as a Lease is not renewed, it is looked at this often, and why.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Not sooner: a clock of this machine that is wrong must not make requests of each renewal.
 const SOON: Duration = Duration::from_secs(1);
-
-/// What a watch tells.
-type Told<T> = Result<Event<T>, ApiError>;
 
 /// An event of one of the watches.
 enum WatchEvent {
@@ -170,13 +161,6 @@ async fn ended(looking: &mut Option<JoinHandle<Option<Looked>>>) -> Option<Looke
     }
 }
 
-async fn at(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
-}
-
 fn watches(clients: &Clients, source: &Source) -> anyhow::Result<SelectAll<BoxStream<'static, WatchEvent>>> {
     let named = |name: &str| Selector::Name(name.to_owned());
     let of_version = |event| WatchEvent::Version(Box::new(event));
@@ -207,52 +191,6 @@ where
 
 fn lease(clients: &Clients, holder: Holder<'_>) -> anyhow::Result<BoxStream<'static, Box<Told<Lease>>>> {
     Ok(told(clients, holder.namespace, Selector::Name(holder.name.to_owned()))?.map(Box::new).boxed())
-}
-
-/// The objects of one watch.
-#[derive(Debug)]
-struct Watched<T> {
-    objects: BTreeMap<String, T>,
-    /// The list being read, which replaces `objects` when it is complete.
-    listing: BTreeMap<String, T>,
-    error: Option<String>,
-    /// It has listed its objects or failed.
-    reported: bool,
-}
-
-impl<T> Default for Watched<T> {
-    fn default() -> Self {
-        Watched { objects: BTreeMap::new(), listing: BTreeMap::new(), error: None, reported: false }
-    }
-}
-
-impl<T: kube::Resource> Watched<T> {
-    /// `server`: the URL of the API server, for errors.
-    fn on_event(&mut self, event: Told<T>, server: &str) {
-        let name = |object: &T| object.meta().name.clone().unwrap_or_default();
-        match event {
-            Err(error) => {
-                // Before the installation the kinds do not exist, which is not an error, nor do they after the end of one.
-                if error.is_not_found() {
-                    self.objects.clear();
-                    self.error = None;
-                } else {
-                    self.error = Some(reach::explain(server, error).to_string());
-                }
-                self.reported = true;
-                return;
-            }
-            Ok(Event::Init) => self.listing = BTreeMap::new(),
-            Ok(Event::InitApply(object)) => drop(self.listing.insert(name(&object), object)),
-            Ok(Event::InitDone) => {
-                self.objects = std::mem::take(&mut self.listing);
-                self.reported = true;
-            }
-            Ok(Event::Apply(object)) => drop(self.objects.insert(name(&object), object)),
-            Ok(Event::Delete(object)) => drop(self.objects.remove(&name(&object))),
-        }
-        self.error = None;
-    }
 }
 
 #[derive(Debug, Default)]
@@ -375,7 +313,7 @@ impl Screen {
 
     fn show(&mut self, state: &State, now: Timestamp) -> anyhow::Result<()> {
         if let (Output::Text, Some((width, height))) = (self.output, terminal()) {
-            return print(&frame(&render(state, width, colours(), now), height));
+            return print(&frame(&render(state, width, colours(), now), height, "cvo status"));
         }
         let mut view = View::of(state, now);
         match self.output {
@@ -411,23 +349,3 @@ impl Screen {
         Ok(())
     }
 }
-
-/// Draws over the last frame: clears each line to its end, and the screen below. Lines that do not fit are counted.
-fn frame(text: &str, height: usize) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let room = height.saturating_sub(1).max(1);
-    let mut out = String::from("\u{1b}[H");
-    let fits = if lines.len() > room { room.saturating_sub(1) } else { lines.len() };
-    for line in lines.iter().take(fits) {
-        out.push_str(line);
-        out.push_str("\u{1b}[K\n");
-    }
-    if fits < lines.len() {
-        out.push_str(&format!("… {} more lines (cvo status shows all)\u{1b}[K\n", lines.len() - fits));
-    }
-    out.push_str("\u{1b}[J");
-    out
-}
-
-#[cfg(test)]
-mod tests;

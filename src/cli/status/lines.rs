@@ -4,7 +4,7 @@ use super::State;
 use super::pools::{self, PoolState};
 use super::text::{awaited, cause, headline, operator_line, state_word};
 use super::view::{Concern, Phase, View, component};
-use crate::cli::layout::{ago, clean};
+use crate::cli::layout::{ago, clean, dated};
 use crate::cluster_version::api::{HistoryEntry, HistoryState};
 use crate::cluster_version::progress::{NodeProgress, NodeState};
 use crate::object::read::Read;
@@ -56,8 +56,7 @@ pub(crate) fn lines(before: &View, after: &View, state: &State, now: Timestamp) 
     changes.extend(after.history.iter().rev().filter_map(|entry| completed(entry, &before.history)));
     changes
         .extend(after.remarks.iter().filter(|remark| !before.remarks.contains(remark)).map(|r| clean(r).into_owned()));
-    let time = now.strftime("%H:%M:%SZ").to_string();
-    changes.into_iter().map(|line| format!("{time}  {line}")).collect()
+    changes.into_iter().map(|line| dated(now, &line)).collect()
 }
 
 /// What is not told of any more, because it is well or because it does not exist any more.

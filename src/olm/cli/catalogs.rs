@@ -1,6 +1,6 @@
 //! `cvo olm catalogs`: the CatalogSources of a cluster, and since when and why one of them fails.
 
-use super::cluster_output::{ClusterOutput, written};
+use super::cluster_output::{ClusterOutput, word, written};
 use crate::cli::exit::Exit;
 use crate::cli::layout::{self, Colour, Page, ago, clean};
 use crate::cli::output::print;
@@ -113,7 +113,7 @@ impl Row {
             namespace: text(&metadata.namespace),
             name: text(&metadata.name),
             type_: spec.source_type.clone(),
-            state: connection.map(|it| state(&it.last_observed_state)).unwrap_or_default(),
+            state: connection.map(|it| word(&it.last_observed_state)).unwrap_or_default(),
             content,
             last_poll: status.latest_image_registry_poll.map(|it| it.0),
             fails: away.is_some() || failed.is_some() || !status.reason.is_empty(),
@@ -125,12 +125,6 @@ impl Row {
             reason: status.reason,
         }
     }
-}
-
-/// As the API spells it.
-fn state(state: &Connection) -> String {
-    let text = serde_json::to_value(state).ok();
-    text.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 fn text(catalogs: &[Row], page: &Page) -> String {

@@ -1,6 +1,7 @@
 //! The output of commands that read a cluster.
 
 use clap::ValueEnum;
+use serde::Serialize;
 use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,4 +20,10 @@ pub(super) fn written(output: ClusterOutput, value: &Value) -> anyhow::Result<St
         ClusterOutput::Yaml => serde_yaml::to_string(value)?,
         ClusterOutput::Json | ClusterOutput::Text => format!("{value:#}\n"),
     })
+}
+
+/// A word as the API spells it; empty for anything else.
+pub(super) fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).ok();
+    value.and_then(|value| value.as_str().map(ToOwned::to_owned)).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! `cvo olm list`: the Subscriptions of a cluster, what each has installed, and what is wrong.
 
-use super::cluster_output::{ClusterOutput, written};
+use super::cluster_output::{ClusterOutput, word, written};
 use super::objects::listed;
 use crate::cli::exit::Exit;
 use crate::cli::layout::{self, Colour, Page, clean};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 /// Conditions that say what keeps a Subscription from what it asks for.
-const PROBLEMS: [&str; 5] = [
+pub(super) const PROBLEMS: [&str; 5] = [
     condition::CATALOG_SOURCES_UNHEALTHY,
     condition::RESOLUTION_FAILED,
     condition::BUNDLE_UNPACK_FAILED,
@@ -82,8 +82,7 @@ impl Row {
             ..Row::default()
         };
         let Some(status) = &subscription.status else { return row };
-        let state = serde_json::to_value(&status.state).ok();
-        row.state = state.and_then(|state| state.as_str().map(ToOwned::to_owned)).unwrap_or_default();
+        row.state = word(&status.state);
         row.installed.clone_from(&status.installed_csv);
         if status.current_csv != status.installed_csv {
             row.next.clone_from(&status.current_csv);

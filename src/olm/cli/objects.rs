@@ -22,20 +22,33 @@ pub(super) async fn raw<K>(clients: &Clients, namespace: Option<&str>) -> anyhow
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    let (resource, plural) = (ApiResource::erase::<K>(&()), K::plural(&()));
+    selected(clients, namespace, &ApiResource::erase::<K>(&()), "").await
+}
+
+/// The same of those that a label selector selects.
+pub(super) async fn selected(
+    clients: &Clients,
+    namespace: Option<&str>,
+    resource: &ApiResource,
+    labels: &str,
+) -> anyhow::Result<Vec<Value>> {
+    let plural = &resource.plural;
     let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(clients.call.clone(), namespace, &resource),
-        None => Api::all_with(clients.call.clone(), &resource),
+        Some(namespace) => Api::namespaced_with(clients.call.clone(), namespace, resource),
+        None => Api::all_with(clients.call.clone(), resource),
     };
-    let all = api.list(&ListParams::default()).await;
+    let all = api.list(&ListParams::default().labels(labels)).await;
     let all = all.map_err(|error| ApiError::of(&format!("list {plural}"), error)).map_err(|error| {
         match error.is_not_found() {
             true => anyhow::anyhow!("this cluster has no {plural}: the component olm is not installed"),
             false => reach::explain(&clients.server(), error),
         }
     })?;
-    // The elements of a list do not say what they are.
-    let types = TypeMeta { api_version: resource.api_version, kind: resource.kind };
-    let typed = |object: DynamicObject| json!(DynamicObject { types: Some(types.clone()), ..object });
-    Ok(all.items.into_iter().map(typed).collect())
+    Ok(all.items.into_iter().map(|object| typed(object, resource)).collect())
+}
+
+/// The elements of a list do not say what they are.
+pub(super) fn typed(object: DynamicObject, resource: &ApiResource) -> Value {
+    let types = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
+    json!(DynamicObject { types: Some(types), ..object })
 }

@@ -1,6 +1,6 @@
 //! `cvo olm`: the controller of operators, and what people ask a cluster of it.
 
-use super::{catalogs, list, packages, plan, requests};
+use super::{catalogs, list, packages, plan, requests, status};
 use crate::cli::exit::Exit;
 use crate::olm::daemon;
 use crate::olm::daemon::Settings;
@@ -13,6 +13,7 @@ pub(crate) enum OlmCommand {
     Catalogs(catalogs::CatalogsArgs),
     Packages(packages::PackagesArgs),
     List(list::ListArgs),
+    Status(status::StatusArgs),
     Plan(Box<plan::PlanArgs>),
     Why(Box<plan::WhyArgs>),
     WhyNot(Box<plan::WhyNotArgs>),
@@ -29,6 +30,7 @@ pub(crate) async fn run(command: OlmCommand, stop: CancellationToken) -> anyhow:
         OlmCommand::Catalogs(args) => catalogs::run(&args).await,
         OlmCommand::Packages(args) => packages::run(&args).await,
         OlmCommand::List(args) => list::run(&args).await,
+        OlmCommand::Status(args) => status::run(&args).await,
         OlmCommand::Plan(args) => plan::run(&args).await,
         OlmCommand::Why(args) => plan::why(&args).await,
         OlmCommand::WhyNot(args) => plan::why_not(&args).await,

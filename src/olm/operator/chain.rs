@@ -12,7 +12,7 @@ fn name(csv: &ClusterServiceVersion) -> &str {
 }
 
 /// The one that it replaces, if there is one. That it names itself has no meaning.
-pub(super) fn predecessor<'a>(
+pub(crate) fn predecessor<'a>(
     csv: &ClusterServiceVersion,
     siblings: &Siblings<'a>,
 ) -> Option<&'a ClusterServiceVersion> {
@@ -37,7 +37,7 @@ pub(super) fn last<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> 
 }
 
 /// Those that it replaces, directly or not, that exist.
-pub(super) fn before<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> BTreeSet<&'a str> {
+pub(crate) fn before<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> BTreeSet<&'a str> {
     let (mut all, mut at) = (BTreeSet::new(), predecessor(csv, siblings));
     while let Some(earlier) = at {
         if !all.insert(name(earlier)) {
@@ -71,7 +71,7 @@ fn owned(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {
 }
 
 /// Why the operator with this condition must not be replaced now. What the administrator says comes first.
-pub(super) fn hindrance(condition: &OperatorCondition) -> Option<String> {
+pub(crate) fn hindrance(condition: &OperatorCondition) -> Option<String> {
     let spec = &condition.spec;
     if let Some(said) = spec.overrides.iter().find(|it| it.type_ == UPGRADEABLE) {
         let stops = said.status != ConditionStatus::True;

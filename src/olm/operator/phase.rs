@@ -2,6 +2,8 @@
 
 mod failed;
 
+pub(crate) use failed::is_of_group;
+
 use super::deployment::config::Config;
 use super::deployment::{self, Health, Write};
 use super::given::Given;

@@ -9,6 +9,7 @@ use e2e::conditions::Conditions;
 use e2e::harness::{Cvo, Options, audit};
 use e2e::olm;
 use e2e::operators::{Version, catalog};
+use e2e::until::until;
 use e2e::workspace;
 use futures::StreamExt;
 use kube::Api;
@@ -329,12 +330,35 @@ async fn user_who_may_edit_a_namespace_subscribes_and_approves() {
     let plan = waits.status.unwrap().install_plan_ref.unwrap().name.unwrap();
     let listed = run(&["list"]).await;
     assert!(listed.stdout.contains(&format!("cvo olm approve {plan} -n shop")), "{listed:?}");
+    // Nothing is wrong, so that this is no failure, although she may not see everything that could explain one.
+    let stands = run(&["status", "widgets"]).await;
+    let steps = [
+        format!("InstallPlan {plan}: RequiresApproval"),
+        format!("What to do: approve the InstallPlan: cvo olm approve {plan} -n shop"),
+    ];
+    assert!(stands.code == Some(0) && steps.iter().all(|step| stands.stdout.contains(step)), "{stands:?}");
+    let watch = ["olm", "status", "widgets", "-n", "shop", "--watch"];
+    let mut watched = Cvo::new(watch).kubeconfig(user.clone()).start().unwrap();
+    let mut told = async |what: &str| {
+        let line = async {
+            while let Some(line) = watched.lines.next_line().await.unwrap() {
+                if line.contains(what) {
+                    return;
+                }
+            }
+            panic!("it ends without {what}");
+        };
+        until(format!("the line {what}"), LIMIT).end_of(line).await.unwrap();
+    };
+    told(&steps[1]).await;
     let status = world
         .cluster
         .kubectl(["auth", "can-i", "update", "installplans", "--subresource=status", "-n", "shop", "--as=editor"])
         .await;
     assert!(status.is_err(), "whoever writes steps is the administrator of the cluster");
     run(&["approve", &plan]).await;
+    told("shop/widgets: Installed: widgets.v1, Succeeded.").await;
+    told("shop/widgets: What to do: nothing").await;
     world.csv("widgets.v1", &Phase::Succeeded).await;
     world.cluster.down().await.unwrap();
 }

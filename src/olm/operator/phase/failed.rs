@@ -26,6 +26,11 @@ const OF_GROUPS: [(&str, &str); 7] = [
 ];
 const SUPPORTED: &str = "InstallModes now support target namespaces";
 
+/// Whether a failure with this reason ends with what the OperatorGroup says.
+pub(crate) fn is_of_group(reason: &str) -> bool {
+    OF_GROUPS.iter().any(|(known, _)| *known == reason)
+}
+
 pub(super) fn turn(
     facts: &Facts<'_>,
     (group, given): (&Group<'_>, &Given),
