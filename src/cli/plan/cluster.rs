@@ -114,8 +114,8 @@ pub(crate) async fn plan(args: &PlanArgs, to: &Given) -> anyhow::Result<Plan> {
     forecast.blockers.extend(denied);
     unknowns.extend(cluster.webhooks(&forecast).await);
     let defaults = catalogs::default_catalogs(&selection.manifests, &live, &prepared);
-    let catalogs = cluster.catalogs(args, &payload, defaults, &mut forecast, &mut unknowns).await;
-    let operators = cluster.operators(args, &payload, &catalogs, &mut forecast, &mut unknowns).await;
+    let (catalogs, sources) = cluster.catalogs(args, &payload, defaults, &mut forecast, &mut unknowns).await;
+    let operators = cluster.operators(args, &payload, (&catalogs, &sources), &mut forecast, &mut unknowns).await;
     forecast.blockers.extend(parts.iter().flat_map(|parts| forecast::findings(forecast::troubles(parts))));
     unknowns.extend(unknowns_of(to, before.as_ref(), &payload));
     forecast.unknowns = unknowns;

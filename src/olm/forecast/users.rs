@@ -7,7 +7,7 @@ use crate::diff::field::fields;
 use crate::object::read::Read;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
-use crate::olm::api::keys::{annotation::PROVIDED_APIS, label};
+use crate::olm::api::keys::annotation::PROVIDED_APIS;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::bundle::{CSV, definition};
 use crate::olm::operator::apis::Apis;
@@ -163,11 +163,8 @@ pub(super) fn targets(group: &OperatorGroup) -> Vec<String> {
     }
 }
 
-/// Whether it was made for an operator or a group.
 fn is_made(role: &Value) -> bool {
-    let labels = role.pointer("/metadata/labels");
-    let label = |key: &str| labels.and_then(|labels| labels.get(key));
-    label(label::MANAGED).is_some_and(|it| it == "true") || label(label::OWNER_KIND).is_some()
+    component::is_made(|key| role.pointer("/metadata/labels")?.get(key)?.as_str())
 }
 
 /// What the groups of the cluster name, and the group of the namespace; `None` where there is not just one that stays.

@@ -116,6 +116,11 @@ impl Owner {
     }
 }
 
+/// Whether an object with these labels was made for an operator or a group.
+pub(crate) fn is_made<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    label(label::MANAGED) == Some("true") || label(label::OWNER_KIND).is_some()
+}
+
 /// Those of the cluster that were made for operators or groups, as they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {

@@ -47,6 +47,13 @@ impl KubeVersion {
         Some(KubeVersion { major: number(major)?, minor: number(minor)?, patch: None })
     }
 
+    /// Without a patch, the first one.
+    pub(crate) fn number(&self) -> semver::Version {
+        let number = |text: &str| text.parse().unwrap_or_default();
+        let patch = self.patch.as_deref().map(number).unwrap_or_default();
+        semver::Version::new(number(&self.major), number(&self.minor), patch)
+    }
+
     fn value(&self, variable: &str) -> Option<&str> {
         match variable {
             "kube_major_version" => Some(&self.major),

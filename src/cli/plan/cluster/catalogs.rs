@@ -22,6 +22,7 @@ use crate::release::Payload;
 use crate::release::references::{BUILD_VERSIONS, KUBERNETES};
 use futures::{StreamExt, stream};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ pub(super) fn kubernetes(payload: &Payload) -> Result<KubeVersion, String> {
 
 impl Cluster {
     /// Which images catalogs will have. What is wrong with them is a warning: it does not stop the update. `defaults`: see
-    /// [`default_catalogs`].
+    /// [`default_catalogs`]. Returns the CatalogSources of the cluster, too.
     pub(super) async fn catalogs(
         &self,
         args: &PlanArgs,
@@ -98,8 +99,8 @@ impl Cluster {
         defaults: Read<BTreeMap<String, String>>,
         forecast: &mut Forecast,
         unknowns: &mut Vec<String>,
-    ) -> Vec<Catalog> {
-        let Some(live) = self.catalog_sources(unknowns).await else { return Vec::new() };
+    ) -> (Vec<Catalog>, Vec<CatalogSource>) {
+        let Some(live) = self.catalog_sources(unknowns).await else { return Default::default() };
         let (release, hub) = self.wanted(defaults, unknowns).await;
         let (version, assumed) = match kubernetes(payload) {
             Ok(version) => (Ok(version), None),
@@ -127,11 +128,11 @@ impl Cluster {
         let catalogs = self.asked(args, planned, &live, unknowns).await;
         forecast.blockers.extend(catalogs.iter().filter_map(warning));
         unknowns.extend(catalogs.iter().filter_map(unknown));
-        catalogs
+        (catalogs, live)
     }
 
     /// `None` if they cannot be listed. There are none where the kind is not served.
-    pub(super) async fn catalog_sources(&self, unknowns: &mut Vec<String>) -> Option<Vec<CatalogSource>> {
+    async fn catalog_sources(&self, unknowns: &mut Vec<String>) -> Option<Vec<CatalogSource>> {
         let kind = Kind::known(GROUP, "v1alpha1", "CatalogSource", "catalogsources", true);
         let all = match self.objects.all(&kind).await {
             Ok(all) => all,
@@ -141,17 +142,9 @@ impl Cluster {
                 return None;
             }
         };
-        let mut read = Vec::new();
-        for object in all {
-            let text = |key: &str| object.pointer(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let place = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
-            match serde_json::from_value(object) {
-                Ok(source) => read.push(source),
-                Err(error) => unknowns.push(format!(
-                    "Which image CatalogSource {place} will have: it cannot be read: {error}. Correct the field."
-                )),
-            }
-        }
+        let read = readable(all, unknowns, |place, error| {
+            format!("Which image CatalogSource {place} will have: it cannot be read: {error}. Correct the field.")
+        });
         Some(read)
     }
 
@@ -250,10 +243,7 @@ impl Cluster {
         (sources, global): (&Sources, &[(Format, Vec<u8>)]),
         live: &[CatalogSource],
     ) -> Sources {
-        let is_it = |it: &&CatalogSource| {
-            (it.metadata.namespace.as_deref(), it.metadata.name.as_deref()) == (Some(namespace), Some(name))
-        };
-        let source = live.iter().find(is_it);
+        let source = named(live, namespace, name);
         let mut sources = sources.clone();
         let mut add = |(namespace, name): (&str, &str), found: &[(Format, Vec<u8>)]| {
             for (form, content) in found {
@@ -290,6 +280,30 @@ impl Cluster {
         }
         Ok(Sources { access, mirrors: images.mirrors, policy: images.policy })
     }
+}
+
+/// Those that can be read. `unreadable`: what is not known because of another one, by its place.
+pub(super) fn readable<K: DeserializeOwned>(
+    objects: Vec<Value>,
+    unknowns: &mut Vec<String>,
+    unreadable: impl Fn(&str, &serde_json::Error) -> String,
+) -> Vec<K> {
+    let mut read = Vec::new();
+    for object in objects {
+        let text = |key: &str| object.pointer(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let place = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
+        match serde_json::from_value(object) {
+            Ok(object) => read.push(object),
+            Err(error) => unknowns.push(unreadable(&place, &error)),
+        }
+    }
+    read
+}
+
+/// The CatalogSource of this name.
+pub(super) fn named<'a>(live: &'a [CatalogSource], namespace: &str, name: &str) -> Option<&'a CatalogSource> {
+    let id = (Some(namespace), Some(name));
+    live.iter().find(|it| (it.metadata.namespace.as_deref(), it.metadata.name.as_deref()) == id)
 }
 
 fn object(catalog: &Catalog) -> String {

@@ -1,7 +1,7 @@
 //! The operators of the cluster in a plan: whether they fit the release, by what they say themselves and by what their catalogs will have.
 
 use super::Cluster;
-use super::catalogs::{CONFIG, Catalog, PULL_SECRET, kubernetes};
+use super::catalogs::{CONFIG, Catalog, PULL_SECRET, kubernetes, named, readable};
 use crate::cli::plan::PlanArgs;
 use crate::cluster::{ApiError, Kind};
 use crate::cluster_version::forecast::{Action, Blocker, Cause, Forecast, Step};
@@ -19,8 +19,8 @@ use crate::olm::fits::{PlannedOperator, Target, operators};
 use crate::olm::net::store;
 use crate::release::Payload;
 use anyhow::anyhow;
+use kube::Resource;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,41 +39,27 @@ impl Cluster {
         &self,
         args: &PlanArgs,
         payload: &Payload,
-        catalogs: &[Catalog],
+        (catalogs, live): (&[Catalog], &[CatalogSource]),
         forecast: &mut Forecast,
         unknowns: &mut Vec<String>,
     ) -> Vec<PlannedOperator> {
-        let (csvs, subscriptions) =
-            match (self.listed("clusterserviceversions").await, self.listed("subscriptions").await) {
-                (Ok(csvs), Ok(subscriptions)) => (csvs, subscriptions),
-                (Err(error), _) | (_, Err(error)) => {
-                    unknowns.push(format!("Whether the operators of the cluster fit the release: {error}."));
-                    return Vec::new();
-                }
-            };
-        let csvs: Vec<ClusterServiceVersion> = of_kind("ClusterServiceVersion", csvs, unknowns);
-        let subscriptions: Vec<Subscription> = of_kind("Subscription", subscriptions, unknowns);
+        let csvs = self.listed::<ClusterServiceVersion>(unknowns).await;
+        let (csvs, subscriptions) = match (csvs, self.listed::<Subscription>(unknowns).await) {
+            (Ok(csvs), Ok(subscriptions)) => (csvs, subscriptions),
+            (Err(error), _) | (_, Err(error)) => {
+                unknowns.push(format!("Whether the operators of the cluster fit the release: {error}."));
+                return Vec::new();
+            }
+        };
         let is_deleted = |step: &&Step| step.action == Action::Delete && step.object.kind == definition::KIND.1;
         let deletes: BTreeSet<String> =
             forecast.steps().filter(is_deleted).map(|step| step.object.name.clone()).collect();
-        let number = |text: &str| text.parse().unwrap_or_default();
-        let kubernetes = kubernetes(payload).ok().map(|it| {
-            semver::Version::new(
-                number(&it.major),
-                number(&it.minor),
-                it.patch.as_deref().map(number).unwrap_or_default(),
-            )
-        });
+        let kubernetes = kubernetes(payload).ok().map(|version| version.number());
         let (from, to) = (forecast.from.release.version.clone(), payload.release.version.clone());
         let target = Target { from: &from, to: &to, kubernetes: kubernetes.as_ref(), deletes: &deletes };
         let mut all = operators(&target, &csvs, &subscriptions);
-        let live = match all.iter().any(|operator| !operator.subscription.is_empty()) {
-            // Why they cannot be listed has been told already.
-            true => self.catalog_sources(&mut Vec::new()).await.unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let images: Vec<[Option<Key>; 2]> = all.iter().map(|operator| images(operator, catalogs, &live)).collect();
-        let contents = self.contents(args, images.iter().flatten().flatten().collect(), &live, unknowns).await;
+        let images: Vec<[Option<Key>; 2]> = all.iter().map(|operator| images(operator, catalogs, live)).collect();
+        let contents = self.contents(args, images.iter().flatten().flatten().collect(), live, unknowns).await;
         for (operator, [now, after]) in all.iter_mut().zip(&images) {
             let content = |key: &Option<Key>| key.as_ref().and_then(|key| contents.get(key));
             if let Some(content) = content(after) {
@@ -124,12 +110,12 @@ impl Cluster {
         contents
     }
 
-    /// All of a kind of operators, without copies; none where the kind is not served.
-    async fn listed(&self, plural: &str) -> Result<Vec<Value>, ApiError> {
-        let kind = match plural {
-            "subscriptions" => Kind::known(GROUP, "v1alpha1", "Subscription", plural, true),
-            _ => Kind::known(GROUP, "v1alpha1", "ClusterServiceVersion", plural, true),
-        };
+    /// All of a kind of operators that can be read, without copies; none where the kind is not served.
+    async fn listed<K>(&self, unknowns: &mut Vec<String>) -> Result<Vec<K>, ApiError>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let kind = Kind::of::<K>(true);
         let (mut all, mut token) = (Vec::new(), None);
         loop {
             let page = self.objects.labelled_page(&kind, "", &format!("!{COPIED_FROM}"), PAGE, token).await;
@@ -141,26 +127,13 @@ impl Cluster {
             all.extend(page.items);
             token = page.metadata.continue_token.filter(|token| !token.is_empty());
             if token.is_none() {
-                return Ok(all);
+                let unreadable = |place: &str, error: &serde_json::Error| {
+                    format!("Whether {} {place} fits the release: it cannot be read: {error}.", kind.kind)
+                };
+                return Ok(readable(all, unknowns, unreadable));
             }
         }
     }
-}
-
-/// Those that can be read.
-fn of_kind<K: DeserializeOwned>(kind: &str, objects: Vec<Value>, unknowns: &mut Vec<String>) -> Vec<K> {
-    let mut read = Vec::new();
-    for object in objects {
-        let text = |key: &str| object.pointer(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let place = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
-        match serde_json::from_value(object) {
-            Ok(object) => read.push(object),
-            Err(error) => {
-                unknowns.push(format!("Whether {kind} {place} fits the release: it cannot be read: {error}."))
-            }
-        }
-    }
-    read
 }
 
 /// The images of its catalog whose contents count: as it is now, for an operator that is held, and as it will be, where that is another
@@ -168,10 +141,7 @@ fn of_kind<K: DeserializeOwned>(kind: &str, objects: Vec<Value>, unknowns: &mut 
 fn images(operator: &PlannedOperator, catalogs: &[Catalog], live: &[CatalogSource]) -> [Option<Key>; 2] {
     let (namespace, name) = &operator.catalog;
     let key = |image: &String| (namespace.clone(), name.clone(), image.clone());
-    let is_it = |source: &&CatalogSource| {
-        (source.metadata.namespace.as_ref(), source.metadata.name.as_ref()) == (Some(namespace), Some(name))
-    };
-    let now = live.iter().find(is_it).map(|source| &source.spec.image).filter(|image| !image.is_empty());
+    let now = named(live, namespace, name).map(|source| &source.spec.image).filter(|image| !image.is_empty());
     let moved = catalogs.iter().find(|it| (&it.planned.namespace, &it.planned.name) == (namespace, name));
     let after = moved.filter(|it| it.available == Some(true)).and_then(|it| it.planned.to.as_ref());
     [now.filter(|_| operator.is_held()).map(key), after.filter(|image| Some(*image) != now).map(key)]

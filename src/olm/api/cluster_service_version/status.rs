@@ -83,7 +83,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         *self == Phase::None
     }
 }

@@ -70,7 +70,7 @@ pub(super) struct Asked {
 pub(super) struct Version {
     pub name: String,
     pub exists: bool,
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "Phase::is_none")]
     pub phase: Phase,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -84,10 +84,6 @@ pub(super) struct Version {
     pub requirements: Vec<Unmet>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deployments: Vec<Workload>,
-}
-
-fn is_none(phase: &Phase) -> bool {
-    *phase == Phase::None
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

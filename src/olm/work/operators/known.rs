@@ -61,11 +61,7 @@ impl Known {
     pub(super) fn of(live: &Live, memory: &Memory, version: &ServerVersion) -> Option<Known> {
         let (csvs, groups, conditions) = (by_id(&live.csvs)?, by_id(&live.groups)?, by_id(&live.conditions)?);
         let version = version.known()?;
-        let kubernetes = version.map(|version| {
-            let number = |text: &str| text.parse().unwrap_or_default();
-            let patch = version.patch.as_deref().map(number).unwrap_or_default();
-            semver::Version::new(number(&version.major), number(&version.minor), patch)
-        });
+        let kubernetes = version.map(|version| version.number());
         let namespaces = live.namespaces.all()?.into_iter().filter(|(_, it)| it.is_active);
         let namespaces = namespaces.map(|(name, it)| (name, it.labels.clone())).collect();
         let configs = if live.configs.is_absent() { BTreeMap::new() } else { live.configs.all()? };

@@ -4,7 +4,6 @@ use super::whole::Whole;
 use crate::cluster::followed::View;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
-use crate::olm::api::keys::label;
 use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
@@ -274,7 +273,7 @@ impl View for AccountView {
 /// The object, where it was made for an operator or a group.
 fn made(kind: component::Kind, object: Whole) -> Option<Arc<Value>> {
     let labels = object.metadata.labels.as_ref()?;
-    let is_made = labels.get(label::MANAGED).is_some_and(|it| it == "true") || labels.contains_key(label::OWNER_KIND);
+    let is_made = component::is_made(|key| labels.get(key).map(String::as_str));
     is_made.then(|| Arc::new(whole(kind, object)))
 }
 

@@ -3,6 +3,10 @@
 use anyhow::Context;
 use e2e::harness::process;
 use std::fs;
+use std::time::Duration;
+
+/// How often it is looked at.
+const SAMPLE: Duration = Duration::from_secs(5);
 
 /// In MiB.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +20,22 @@ impl Memory {
         let (peak, resident) = process::memory(pid);
         let (peak, resident) = peak.zip(resident).context("the process has ended")?;
         Ok(Memory { peak: mebibytes(peak), resident: mebibytes(resident) })
+    }
+}
+
+/// The most that the process holds in this time, in MiB.
+pub(super) async fn most_resident(
+    window: Duration,
+    memory: impl Fn() -> anyhow::Result<Memory>,
+) -> anyhow::Result<f64> {
+    let (mut most, mut samples) = (0.0_f64, tokio::time::interval(SAMPLE));
+    let end = tokio::time::sleep(window);
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            () = &mut end => return Ok(most),
+            _ = samples.tick() => most = most.max(memory()?.resident),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::process::Olm;
 use crate::bench::cluster::AUDIT_LAG;
 use crate::bench::figures::Measured;
 use crate::bench::machine;
+use crate::bench::memory::most_resident;
 use anyhow::Context;
 use e2e::harness::audit::{self, Request};
 use e2e::olm::USER;
@@ -21,8 +22,6 @@ pub(super) const WRITTEN: &str = "at rest, status writes / poll";
 
 /// How often the registry is asked.
 const INTERVAL: &str = "1m30s";
-/// How often memory is read.
-const SAMPLE: Duration = Duration::from_secs(10);
 
 pub(super) async fn measure(
     olm: &Olm,
@@ -41,16 +40,7 @@ pub(super) async fn measure(
     olm.add_replica().await?;
     machine::quiet().await;
     let (begun, polls) = (Timestamp::now(), Polls::of(olm)?);
-    let mut resident = olm.memory()?.resident;
-    let mut samples = tokio::time::interval(SAMPLE);
-    let end = tokio::time::sleep(window);
-    tokio::pin!(end);
-    loop {
-        tokio::select! {
-            () = &mut end => break,
-            _ = samples.tick() => resident = resident.max(olm.memory()?.resident),
-        }
-    }
+    let resident = most_resident(window, || olm.memory()).await?;
     let (ended, polled) = (Timestamp::now(), Polls::of(olm)?);
     tokio::time::sleep(AUDIT_LAG).await;
     let log = olm.cluster.audit_log();

@@ -3,7 +3,7 @@
 
 use crate::bench::figures::Measured;
 use crate::bench::machine;
-use crate::bench::memory::megabytes;
+use crate::bench::memory::{megabytes, most_resident};
 use crate::bench::world::World;
 use crate::catalog::{BUNDLES, Format, PACKAGES, WriteArgs, write};
 use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
@@ -14,9 +14,6 @@ use std::time::Duration;
 pub(super) const RATE: &str = "at rest, requests / s";
 pub(super) const WRITES: &str = "at rest, writes";
 pub(super) const MEMORY: &str = "at rest, resident, MB";
-
-/// How often memory is read.
-const SAMPLE: Duration = Duration::from_secs(5);
 
 pub(super) async fn measure(world: &World, window: Duration, measured: &mut Measured) -> anyhow::Result<()> {
     world.restart(&[]).await?;
@@ -31,16 +28,8 @@ pub(super) async fn measure(world: &World, window: Duration, measured: &mut Meas
     world.serve(GLOBAL_CATALOG_NAMESPACE, "large", &files).await?;
     machine::quiet().await;
     let begun = Timestamp::now();
-    let (mut resident, cpu) = (world.memory()?.resident, world.cpu_seconds()?);
-    let mut samples = tokio::time::interval(SAMPLE);
-    let end = tokio::time::sleep(window);
-    tokio::pin!(end);
-    loop {
-        tokio::select! {
-            () = &mut end => break,
-            _ = samples.tick() => resident = resident.max(world.memory()?.resident),
-        }
-    }
+    let cpu = world.cpu_seconds()?;
+    let resident = most_resident(window, || world.memory()).await?;
     let ended = Timestamp::now();
     let cpu = world.cpu_seconds()? - cpu;
     let requests = world.requests(begun..ended).await?;
