@@ -21,6 +21,8 @@ impl<K: Ord + Clone + Display + Send + Sync + 'static> Key for K {}
 pub(crate) struct Writer<K> {
     changed: Arc<Notify>,
     slots: Mutex<BTreeMap<K, Slot>>,
+    /// When the first write may be tried that had to wait since somebody has last asked.
+    waits: Mutex<Option<Instant>>,
     tasks: TaskTracker,
 }
 
@@ -53,7 +55,7 @@ struct Failure {
 
 impl<K: Key> Writer<K> {
     pub(crate) fn new(changed: Arc<Notify>) -> Arc<Self> {
-        Arc::new(Writer { changed, slots: Mutex::default(), tasks: TaskTracker::new() })
+        Arc::new(Writer { changed, slots: Mutex::default(), waits: Mutex::default(), tasks: TaskTracker::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Slot>> {
@@ -74,7 +76,9 @@ impl<K: Key> Writer<K> {
             let mut slots = self.lock();
             let failed = match slots.get(&key) {
                 Some(Slot::UnderWay { .. }) => return,
-                Some(Slot::Failed { until, .. } | Slot::Pausing { until }) if *until > Instant::now() => return,
+                Some(Slot::Failed { until, .. } | Slot::Pausing { until }) if *until > Instant::now() => {
+                    return self.wait(*until);
+                }
                 Some(Slot::Written { at }) if *at >= seen => return,
                 Some(Slot::Failed { count, error, .. }) => Some((*count, error.clone())),
                 Some(Slot::Pausing { .. } | Slot::Written { .. }) | None => None,
@@ -128,8 +132,15 @@ impl<K: Key> Writer<K> {
         (under_way, slots.iter().filter(|(_, slot)| is_busy(slot)).map(|(key, _)| key.clone()).collect())
     }
 
-    /// When the next write may be tried that had to wait.
+    /// A write has to wait until then.
+    fn wait(&self, until: Instant) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        *waits = waits.iter().copied().chain([until]).min();
+    }
+
+    /// When the next write may be tried that had to wait. That may be in the past, where the time has come since it was turned away.
     pub(crate) fn next(&self) -> Option<Instant> {
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut slots = self.lock();
         let now = Instant::now();
         // What failed and is not tried again at once is not to be written any more.
@@ -145,7 +156,7 @@ impl<K: Key> Writer<K> {
             Slot::Failed { until, count, .. } if *until <= now && *count >= LASTING => Some(*until + LONGEST_PAUSE),
             Slot::Failed { until, .. } | Slot::Pausing { until } => Some(*until),
         });
-        times.filter(|until| *until > now).min()
+        times.filter(|until| *until > now).chain(waits).min()
     }
 
     /// What keeps failing, by key, also while it is tried again.

@@ -29,7 +29,7 @@ use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::{OperatorGroup, UpgradeStrategy};
 use deployment::Live;
 use deployment::config::{Proxy, Subscriber};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use phase::Turn;
 pub(crate) use phase::is_of_group;
@@ -114,8 +114,8 @@ impl Facts<'_> {
 pub(crate) struct Decision {
     /// A merge patch of the object: what comes before all else, so that the rest is decided by what it has then.
     pub patch: Option<Value>,
-    /// What it is from now on, and the status that says so.
-    pub status: Option<(Option<State>, Box<ClusterServiceVersionStatus>)>,
+    /// What it becomes, one after the other, and the status that says so.
+    pub status: Option<(Vec<State>, Box<ClusterServiceVersionStatus>)>,
     pub deployments: Vec<deployment::Write>,
     /// Objects beside Deployments.
     pub components: Vec<component::Write>,
@@ -129,8 +129,69 @@ pub(crate) struct Decision {
     pub next: Option<Timestamp>,
 }
 
-/// Decides for one ClusterServiceVersion.
+impl Decision {
+    /// Nothing but a status, where it is that.
+    fn alone(self) -> Option<(Vec<State>, Box<ClusterServiceVersionStatus>, Option<Timestamp>)> {
+        let Decision { status, next, .. } = &self;
+        let is_alone = self == Decision { status: status.clone(), next: *next, ..Decision::default() };
+        let next = self.next;
+        self.status.filter(|_| is_alone).map(|(states, status)| (states, status, next))
+    }
+}
+
+/// So many steps are told by one write at most.
+const TOLD_TOGETHER: usize = 4;
+/// What a new version lacks is told only once it has been waited for so long: most of it is on its way.
+const LACKS: SignedDuration = SignedDuration::from_secs(2);
+
+/// How long it is taken for being installed.
+const UNDER_WAY: SignedDuration = SignedDuration::from_secs(10);
+
+/// Decides for one ClusterServiceVersion. Steps between which nothing else is written are told by one write, and its status remembers
+/// each of them.
 pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
+    let mut decision = step(facts, now);
+    for _ in 1..TOLD_TOGETHER {
+        let Some((states, status)) = decision.status.as_mut().filter(|(states, _)| is_told_with_next(states)) else {
+            break;
+        };
+        let csv = ClusterServiceVersion { status: Some((**status).clone()), ..facts.csv.clone() };
+        let mut siblings = facts.siblings.clone();
+        siblings.insert(csv.metadata.name.as_deref().unwrap_or_default(), &csv);
+        let next = step(&Facts { csv: &csv, siblings: &siblings, ..*facts }, now);
+        let Some((more, after, again)) = next.alone() else { break };
+        states.extend(more);
+        *status = after;
+        decision.next = again;
+    }
+    held_back(facts.csv, decision, now)
+}
+
+/// Whether another step may follow before it is written that it has come to this.
+fn is_told_with_next(states: &[State]) -> bool {
+    states.last().is_some_and(|state| matches!(state.phase, Phase::Pending | Phase::InstallReady))
+}
+
+/// A version that has only been created is not said to lack what the plan that brings it writes after it.
+fn held_back(csv: &ClusterServiceVersion, decision: Decision, now: Timestamp) -> Decision {
+    let states = decision.status.iter().flat_map(|(states, _)| states);
+    let lacks = states.last().is_some_and(|state| state.reason == reason::REQUIREMENTS_NOT_MET);
+    let created = csv.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    match created.and_then(|created| on_its_way((created, LACKS), now)).filter(|_| is_new(csv) && lacks) {
+        Some(until) => Decision { next: Some(until), ..Decision::default() },
+        None => decision,
+    }
+}
+
+/// The end of a time that has begun, unless it has passed.
+fn on_its_way((since, long): (Timestamp, SignedDuration), now: Timestamp) -> Option<Timestamp> {
+    let until = since.checked_add(long).ok()?;
+    // Clocks may differ.
+    (now < until && since.duration_since(now) <= long).then_some(until)
+}
+
+/// Decides for one ClusterServiceVersion, no more than one step.
+fn step(facts: &Facts<'_>, now: Timestamp) -> Decision {
     let csv = facts.csv;
     let before = csv.status.clone().unwrap_or_default();
     if csv.metadata.deletion_timestamp.is_some() {
@@ -172,7 +233,7 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
         after.certs_rotate_at = Some(Time(at));
         after.certs_last_updated = Some(Time(now));
     }
-    let status = (after != before).then(|| (state, Box::new(after)));
+    let status = (after != before).then(|| (state.into_iter().collect(), Box::new(after)));
     // What it is has to be written before it is acted upon, so that a process that ends in between goes on at the same place.
     components.extend(of_groups);
     let patch = None;
@@ -199,6 +260,18 @@ fn member(
     }
 }
 
+/// Until when it counts as one that is being installed, unless that has passed or it is none. One that takes longer waits for something
+/// that may never come.
+pub(crate) fn is_under_way(csv: &ClusterServiceVersion, now: Timestamp) -> Option<Timestamp> {
+    let status = csv.status.as_ref().filter(|it| matches!(it.phase, Phase::InstallReady | Phase::Installing))?;
+    on_its_way((status.last_transition_time.as_ref()?.0, UNDER_WAY), now)
+}
+
+/// Whether it has only been created, so that nothing has been done for it.
+pub(crate) fn is_new(csv: &ClusterServiceVersion) -> bool {
+    csv.metadata.deletion_timestamp.is_none() && csv.status.as_ref().is_none_or(|status| status.phase == Phase::None)
+}
+
 /// Whether it belongs to a group that fits.
 pub(crate) fn is_member(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> bool {
     identity::check(csv, groups).is_ok()
@@ -211,7 +284,7 @@ fn revived(facts: &Facts<'_>, before: &ClusterServiceVersionStatus, now: Timesta
     }
     let state = State::pending(reason::DETECTED_CLUSTER_CHANGE, "Cluster resources changed state");
     let status = Box::new(state.told(before, now));
-    Decision { status: Some((Some(state), status)), ..Decision::default() }
+    Decision { status: Some((vec![state], status)), ..Decision::default() }
 }
 
 /// The object as if it had been marked as one that is looked after.

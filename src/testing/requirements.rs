@@ -101,8 +101,8 @@ impl Cluster {
             certificates: &BTreeMap::new(),
         };
         let decision = decide(&facts, Timestamp::UNIX_EPOCH);
-        let Some((state, status)) = decision.status else { return Found { met: false, rules: 0 } };
-        let met = state.is_some_and(|state| state.phase == Phase::InstallReady);
+        let Some((states, status)) = decision.status else { return Found { met: false, rules: 0 } };
+        let met = states.iter().any(|state| state.phase == Phase::InstallReady);
         Found { met, rules: status.requirement_status.iter().map(|line| line.dependents.len()).sum() }
     }
 }

@@ -32,6 +32,21 @@ async fn a_write_that_failed_is_tried_again_when_its_time_has_come() {
     assert!(writer.failures().is_empty() && writer.next().is_none());
 }
 
+/// Whoever begins many writes in a turn may take longer than the first of them has to wait.
+#[tokio::test]
+async fn a_write_whose_time_has_come_since_it_was_turned_away_is_told_of() {
+    let writer = Writer::new(Arc::default());
+    for rests in [true, false] {
+        let until = Instant::now() + Duration::from_millis(20);
+        let slot = if rests { Slot::Pausing { until } } else { Slot::Failed { count: 1, until, error: no() } };
+        writer.lock().insert("a", slot);
+        writer.begin("a", Instant::now(), Duration::ZERO, async { panic!("it is not its time") });
+        tokio::time::sleep_until(until.into()).await;
+        assert_eq!(writer.next(), Some(until), "it can be begun at once");
+        assert_eq!(writer.next(), None, "and is not any more, where nobody does so");
+    }
+}
+
 #[tokio::test]
 async fn what_was_decided_before_the_last_write_is_not_written() {
     let changed = Arc::new(Notify::new());

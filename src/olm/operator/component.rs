@@ -121,6 +121,29 @@ pub(crate) fn is_made<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
     label(label::MANAGED) == Some("true") || label(label::OWNER_KIND).is_some()
 }
 
+/// Whether an object without the label of what is looked after may become what is wanted: it was made for an operator or a group, as
+/// earlier programs have left it, or belongs to the same owner. Any other one is somebody's who has chosen the same name, such as a role
+/// of the cluster, whose rules must not be exchanged.
+///
+/// # Errors
+/// Whose it is, and what to do.
+pub(crate) fn may_be_taken(id: &Id, found: &Value, wanted: &Value) -> Result<(), String> {
+    let labels = found.pointer("/metadata/labels").and_then(Value::as_object);
+    let label = |key: &str| labels?.get(key)?.as_str();
+    let is_of_groups = labels.into_iter().flatten().any(|(key, _)| key.starts_with(label::AGGREGATE_TO));
+    let owners = |object: &Value| -> BTreeSet<String> {
+        let all = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let uid = |owner: &Value| owner.get("uid")?.as_str().map(str::to_owned);
+        all.into_iter().flatten().filter_map(uid).collect()
+    };
+    if is_made(label) || is_of_groups || !owners(found).is_disjoint(&owners(wanted)) {
+        return Ok(());
+    }
+    Err(format!(
+        "{id} exists already and was not made for an operator: it is left as it is; rename it, or delete it if nobody needs it"
+    ))
+}
+
 /// Those of the cluster that were made for operators or groups, as they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
@@ -322,6 +345,28 @@ mod tests {
         assert_eq!(told(&writes(both(), [], &known).unwrap()), ["create RoleBinding n/b"]);
         // A role of somebody else.
         assert_eq!(told(&writes(vec![binding], [], &Known::default()).unwrap()), ["create RoleBinding n/b"]);
+    }
+
+    #[test]
+    fn object_of_somebody_else_is_not_taken() {
+        let mut wanted = role("r", "get");
+        wanted["metadata"]["ownerReferences"] = json!([{"kind": "CustomResourceDefinition", "name": "d", "uid": "1"}]);
+        let found = |labels: Value, owner: &str| {
+            let owners = json!([{"kind": "CustomResourceDefinition", "name": "d", "uid": owner}]);
+            json!({"metadata": {"name": "r", "labels": labels, "ownerReferences": owners}})
+        };
+        let taken = |labels: Value, owner: &str| may_be_taken(&id("r"), &found(labels, owner), &wanted);
+        let aggregated = json!({"rbac.authorization.k8s.io/aggregate-to-admin": "true"});
+        for labels in [json!({}), aggregated.clone(), json!({"olm.managed": "false"})] {
+            let error = taken(labels, "2").unwrap_err();
+            assert!(error.starts_with("Role n/r exists already and was not made for an operator"), "{error}");
+        }
+        assert_eq!(taken(aggregated, "1"), Ok(()), "it has the same owner");
+        for label in ["olm.owner.kind", "olm.opgroup.permissions/aggregate-to-admin"] {
+            assert_eq!(taken(json!({label: "x"}), "2"), Ok(()), "{label}");
+        }
+        let bare = json!({"metadata": {"name": "r"}});
+        assert!(may_be_taken(&id("r"), &bare, &bare).is_err());
     }
 
     #[test]

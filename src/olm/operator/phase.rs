@@ -9,7 +9,7 @@ use super::deployment::{self, Health, Write};
 use super::given::Given;
 use super::serving::{self, Serving, certificate, conversion};
 use super::state::phase;
-use super::{Facts, Group, State, account, chain, component, requirements};
+use super::{Facts, Group, State, account, chain, component, on_its_way, requirements};
 use crate::olm::api::cluster_service_version::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Phase, RequirementStatus, STRATEGY_DEPLOYMENT, StrategyDetails,
     reason,
@@ -18,6 +18,9 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Installing that takes longer has failed.
 const INSTALL: SignedDuration = SignedDuration::from_mins(5);
+
+/// Deployments that are not ready are told of only once they were waited for so long: most become ready before.
+const WAITS: SignedDuration = SignedDuration::from_secs(5);
 
 /// What one look comes to.
 #[derive(Debug, Default)]
@@ -257,8 +260,6 @@ fn check_failed(message: &str) -> State {
 }
 
 fn installing(facts: &Facts<'_>, serving: Serving<'_>, status: &ClusterServiceVersionStatus, now: Timestamp) -> Turn {
-    let since = status.last_transition_time.as_ref().map(|time| time.0);
-    let until = since.unwrap_or(now).checked_add(INSTALL).unwrap_or(Timestamp::MAX);
     // Made anew before the Deployments are looked at, which need it.
     if let Some(fault) = serving.spoilt().or_else(|| serving.unsupported()) {
         return Turn::to(reinstall(&fault.what, reason::WAITING));
@@ -278,9 +279,9 @@ fn installing(facts: &Facts<'_>, serving: Serving<'_>, status: &ClusterServiceVe
         Health::Failed(what) | Health::Refused(what) => {
             return Turn::to(check_failed(&format!("install failed: {what}")));
         }
-        Health::Waiting(what) | Health::Missing(what) => return wait(&what, None, (now, until)),
+        Health::Waiting(what) | Health::Missing(what) => return wait(&what, None, status, now),
     };
-    let waits = wait(&what, missing, (now, until));
+    let waits = wait(&what, missing, status, now);
     let error = refused(facts, &serving.registrations, &serving.conversions);
     let state = error.map(|error| component_failed(&error)).or(waits.state);
     Turn {
@@ -293,12 +294,18 @@ fn installing(facts: &Facts<'_>, serving: Serving<'_>, status: &ClusterServiceVe
 }
 
 /// Until its time is over. `missing`: an API that has not come.
-fn wait(what: &str, missing: Option<String>, (now, until): (Timestamp, Timestamp)) -> Turn {
+fn wait(what: &str, missing: Option<String>, status: &ClusterServiceVersionStatus, now: Timestamp) -> Turn {
+    let since = status.last_transition_time.as_ref().map_or(now, |time| time.0);
+    let until = since.checked_add(INSTALL).unwrap_or(Timestamp::MAX);
     if now >= until {
         return Turn::to(match missing {
             Some(missing) => api_failed(&missing),
             None => check_failed("install timeout"),
         });
+    }
+    // It has only begun, and says that it waits.
+    if let Some(next) = on_its_way((since, WAITS), now).filter(|_| status.reason == reason::INSTALL_SUCCESSFUL) {
+        return Turn { next: Some(next), ..Turn::default() };
     }
     let state = State::new(Phase::Installing, reason::WAITING, format!("installing: {what}"));
     Turn { next: Some(until), ..Turn::to(state) }
@@ -367,12 +374,13 @@ fn running(facts: &Facts<'_>, serving: Serving<'_>, now: Timestamp) -> Turn {
         Health::Ready if !writes.is_empty() => {
             Turn::to(reinstall("a deployment is left over", reason::COMPONENT_UNHEALTHY))
         }
-        Health::Drifted(what) => Turn::to(reinstall(&what, reason::WAITING)),
+        // Nothing else has to be there first, as what it needs is there: it is changed back at once.
+        Health::Drifted(what) => Turn { writes, ..Turn::to(reinstall(&what, reason::WAITING)) },
         Health::Failed(what) | Health::Refused(what) => Turn::to(check_failed(&format!("install failed: {what}"))),
         // Its pods are on their way to another node.
         Health::Ready | Health::Waiting(_) if passes.is_some() => Turn { next: passes, ..Turn::default() },
         Health::Waiting(what) | Health::Missing(what) => {
-            Turn::to(State::failed(reason::COMPONENT_UNHEALTHY, format!("installing: {what}")))
+            Turn { writes, ..Turn::to(State::failed(reason::COMPONENT_UNHEALTHY, format!("installing: {what}"))) }
         }
         Health::Ready => match unavailable {
             Some(unavailable) => Turn::to(api_failed(&unavailable.what)),

@@ -18,7 +18,7 @@ use super::group::targets;
 use super::requirements::{Account, ApiService, Definition, World};
 use super::rights::{Binding, Rights};
 use super::tenancy::{Tenancy, Verdict};
-use super::{Decision, Facts, Group, Tenant, component, decide, is_member, tenancy as tenants};
+use super::{Decision, Facts, Group, Tenant, component, decide, is_member, step, tenancy as tenants};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
@@ -163,12 +163,22 @@ impl Cluster {
         self.csvs.iter_mut().find(|it| it["metadata"]["name"] == name).unwrap()
     }
 
-    /// At minute `now`.
+    /// One step, at minute `now`.
     fn decide(&self, name: &str, now: i64) -> Decision {
         self.decide_at(name, at(now))
     }
 
+    /// One step.
     fn decide_at(&self, name: &str, now: Timestamp) -> Decision {
+        self.decided(name, |facts| step(facts, now))
+    }
+
+    /// As many steps as are told by one write.
+    fn steps_at(&self, name: &str, now: Timestamp) -> Decision {
+        self.decided(name, |facts| decide(facts, now))
+    }
+
+    fn decided(&self, name: &str, decide: impl FnOnce(&Facts<'_>) -> Decision) -> Decision {
         let csvs: Vec<ClusterServiceVersion> = self.csvs.iter().cloned().map(typed).collect();
         let siblings = csvs.iter().map(|it| (it.metadata.name.as_deref().unwrap(), it)).collect();
         let groups: Vec<OperatorGroup> = self.groups.iter().cloned().map(typed).collect();
@@ -215,7 +225,7 @@ impl Cluster {
             refused: &self.refused,
             certificates: &self.certificates,
         };
-        decide(&facts, now)
+        decide(&facts)
     }
 
     fn rights(&self) -> Rights {
@@ -236,8 +246,12 @@ impl Cluster {
         let decision = self.decide(name, now);
         assert_eq!(decision.patch, None, "it is marked");
         match decision.status {
-            Some((Some(state), _)) => format!("{:?}/{}: {}", state.phase, state.reason, state.message),
-            Some((None, _)) | None => String::new(),
+            Some((states, _)) => match states.as_slice() {
+                [] => String::new(),
+                [state] => format!("{:?}/{}: {}", state.phase, state.reason, state.message),
+                _ => panic!("{states:?} are one step"),
+            },
+            None => String::new(),
         }
     }
 }

@@ -46,14 +46,21 @@ pub(super) struct Sat {
     literals: BTreeMap<usize, Lit>,
     /// By place: what switches a constraint on.
     switches: BTreeMap<Place, Lit>,
+    /// The values of all variables in what was found last.
+    found: Vec<lbool>,
 }
 
 impl Sat {
     /// A solver for these variables of the problem. One that they name beside them is false.
     pub(super) fn new(problem: &[Vec<Constraint>], variables: &[usize], limits: &Limits) -> Self {
         let mut solver = Solver::new(batsat::core::SolverOpts::default(), Countdown { limits: limits.clone() });
-        let literals = variables.iter().map(|variable| (*variable, new_literal(&mut solver))).collect();
-        let mut sat = Sat { solver, literals, switches: BTreeMap::new() };
+        let preferred = preferred(problem, variables);
+        let literal = |variable: &usize| {
+            let likely = if preferred.contains(variable) { lbool::TRUE } else { lbool::UNDEF };
+            (*variable, Lit::new(solver.new_var(likely, true), true))
+        };
+        let literals = variables.iter().map(literal).collect();
+        let mut sat = Sat { solver, literals, switches: BTreeMap::new(), found: Vec::new() };
         for variable in variables {
             for (constraint, what) in problem.get(*variable).into_iter().flatten().enumerate() {
                 let switch = new_literal(&mut sat.solver);
@@ -121,7 +128,11 @@ impl Sat {
 
     fn check(&mut self, assumptions: &[Lit]) -> Result<bool, GaveUp> {
         match self.solver.solve_limited(assumptions) {
-            it if it == lbool::TRUE => Ok(true),
+            it if it == lbool::TRUE => {
+                self.found.clear();
+                self.found.extend_from_slice(self.solver.get_model());
+                Ok(true)
+            }
             it if it == lbool::FALSE => Ok(false),
             _ => Err(GaveUp),
         }
@@ -140,7 +151,9 @@ impl Sat {
     /// Makes the variable true, if that can be beside all that was taken before. To be asked once constraints hold.
     pub(super) fn take(&mut self, variable: usize) -> Result<bool, GaveUp> {
         let Some(literal) = self.literals.get(&variable).copied() else { return Ok(false) };
-        let can_be = self.check(&[literal])?;
+        // What was found last holds beside all that was taken since: where it is true there, it can be.
+        let was_true = self.found.get(literal.var().idx() as usize) == Some(&lbool::TRUE);
+        let can_be = was_true || self.check(&[literal])?;
         self.clause([if can_be { literal } else { !literal }]);
         Ok(can_be)
     }
@@ -173,6 +186,17 @@ impl Sat {
     }
 }
 
+/// Of a variable that the solver need not choose: where it is not forced to be true it can be false.
 fn new_literal(solver: &mut Solver<Countdown>) -> Lit {
-    Lit::new(solver.new_var_default(), true)
+    Lit::new(solver.new_var(lbool::UNDEF, false), true)
+}
+
+/// The first candidates of all dependencies: they are what is taken most often.
+fn preferred(problem: &[Vec<Constraint>], variables: &[usize]) -> BTreeSet<usize> {
+    let constraints = variables.iter().filter_map(|variable| problem.get(*variable)).flatten();
+    let first = |constraint: &Constraint| match constraint {
+        Constraint::Dependency(candidates) => candidates.first().copied(),
+        _ => None,
+    };
+    constraints.filter_map(first).collect()
 }

@@ -13,6 +13,7 @@ mod memory;
 mod perform;
 mod planned;
 mod roles;
+mod room;
 mod served;
 mod settled;
 mod views;
@@ -37,6 +38,7 @@ use live::Live;
 use memory::Memory;
 use perform::{Key, Perform};
 use planned::Planned;
+use room::Room;
 use served::Served;
 use settled::Settled;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,10 +159,11 @@ impl OperatorController {
         let tenants: Vec<Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
         let tenancy = Tenancy::new(&tenants);
         let refused = self.writer.rejections();
+        let mut room = Room::of(known.csvs(), now);
         let mut idle = std::mem::take(&mut self.idle);
         let around = Around { known: &known, served: &served, refused: &refused };
         idle.begin(around, at);
-        let bring = |namespace| self.bring(around, namespace, (&tenancy, &mut idle), (now, at));
+        let bring = |namespace| self.bring(around, namespace, (&tenancy, &mut idle, &mut room), (now, at));
         let next = namespaces.iter().filter_map(bring).min();
         self.bring_groups(&known, &namespaces, (&tenancy, &served), &self.perform(at));
         let copied = self.bring_copies(&known, at, now);
@@ -175,7 +178,7 @@ impl OperatorController {
         &self,
         around: Around<'_>,
         namespace: &Namespace<'_>,
-        (tenancy, idle): (&Tenancy<'_>, &mut Idle),
+        (tenancy, idle, room): (&Tenancy<'_>, &mut Idle, &mut Room),
         (now, at): (Timestamp, Instant),
     ) -> Option<Timestamp> {
         let Around { known, served, refused } = around;
@@ -190,22 +193,15 @@ impl OperatorController {
         }
         let perform = self.perform(at);
         let mut acts = !certificates.is_empty();
-        for group in &namespace.groups {
-            let name = &group.object.spec.service_account_name;
-            let facts = group::GroupFacts {
-                group: group.object,
-                targets: &group.targets,
-                has_others: namespace.groups.len() > 1,
-                account_exists: known.has_account(namespace.name, name),
-            };
-            if let Some(status) = group::status_patch(&facts, now) {
-                perform.group(group.object, status);
-                acts = true;
-            }
-        }
+        acts |= write_groups(known, namespace, &perform, now);
         let (world, failing) = (known.world(served), failing(namespace, refused));
         let mut next: Option<Timestamp> = None;
         for (csv, tenant) in namespace.csvs.values().zip(&tenants) {
+            if !room.has_for(csv, now) {
+                acts = true;
+                next = next.into_iter().chain(room.until()).min();
+                continue;
+            }
             let facts = Facts {
                 csv,
                 tenant,
@@ -223,7 +219,9 @@ impl OperatorController {
             };
             let mut decision = decide(&facts, now);
             next = next.into_iter().chain(decision.next).min();
-            acts |= decision != Decision { next: decision.next, ..Decision::default() };
+            let does = decision != Decision { next: decision.next, ..Decision::default() };
+            acts |= does;
+            room.take(csv, does);
             for step in std::mem::take(&mut decision.certificates) {
                 self.certificates.step(namespace.name, step, &perform, now);
             }
@@ -273,15 +271,38 @@ fn do_decided(perform: &Perform<'_>, csv: &views::Csv, account: &str, decision: 
     decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write, account));
     if let Some(patch) = decision.patch {
         perform.patch(csv, patch);
-    } else if let Some((state, status)) = decision.status {
-        perform.status(csv, state, *status, decision.is_replaced);
+    } else if let Some((states, status)) = decision.status {
+        perform.status(csv, states, *status, decision.is_replaced);
     } else if decision.delete {
         perform.delete(csv);
     }
 }
 
+/// The status of its groups. Whether one of them has to be written.
+fn write_groups(known: &Known, namespace: &Namespace<'_>, perform: &Perform<'_>, now: Timestamp) -> bool {
+    let mut acts = false;
+    for group in &namespace.groups {
+        let name = &group.object.spec.service_account_name;
+        let facts = group::GroupFacts {
+            group: group.object,
+            targets: &group.targets,
+            has_others: namespace.groups.len() > 1,
+            account_exists: known.has_account(namespace.name, name),
+        };
+        if let Some(status) = group::status_patch(&facts, now) {
+            perform.group(group.object, status);
+            acts = true;
+        }
+    }
+    acts
+}
+
 /// The OperatorCondition. Whether it has to be written.
 fn bring_condition(namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) -> bool {
+    // What brings it may still be writing.
+    if operator::is_new(csv) {
+        return false;
+    }
     let name = csv.metadata.name.as_deref().unwrap_or_default();
     let live = namespace.conditions.get(name).copied();
     let object = condition::object(csv, live);

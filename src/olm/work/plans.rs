@@ -121,7 +121,7 @@ impl PlanController {
                 self.writer.begin(key(namespace, &plan.name), at, Duration::ZERO, write);
             }
         }
-        self.retries.next().into_iter().chain(self.writer.next()).min()
+        self.retries.next(at).into_iter().chain(self.writer.next()).min()
     }
 
     fn decide(&self, namespace: &str, plan: &Arc<InstallPlan>, groups: &[Group], (at, now): (Instant, Timestamp)) {

@@ -182,10 +182,10 @@ fn rights_by_hand_are_needed_in_each_target_or_for_all_of_them() {
         cluster.components.clear();
         cluster.rules = given.iter().map(|at| (*at, rule(&["get"], &["configmaps"]))).collect();
         assert_eq!(writes(&cluster), Vec::<String>::new());
-        let (state, status) = cluster.decide("a", 10).status.unwrap();
+        let (states, status) = cluster.decide("a", 10).status.unwrap();
         let line = &status.requirement_status[0];
         let scope = line.dependents[0].message.split(':').next().unwrap().to_owned();
-        (state.map(|it| it.reason).unwrap_or_default(), line.message.clone(), scope)
+        (states.first().map(|it| it.reason).unwrap_or_default(), line.message.clone(), scope)
     };
     let met = "AllRequirementsMet";
     let of = |reason, message: &str, scope: &str| (reason, message.to_owned(), scope.to_owned());

@@ -1,5 +1,6 @@
 use super::*;
 use crate::olm::operator::component::{Id, Kind, Write};
+use crate::olm::operator::{is_new, is_under_way};
 
 /// In the phase and for the reason.
 fn one(phase: &str, reason: &str) -> Cluster {
@@ -16,6 +17,64 @@ fn new_version_is_looked_at_and_then_installed_where_nothing_is_missing() {
     }
     let pending = one("Pending", "RequirementsUnknown");
     assert_eq!(pending.step("a", 10), "InstallReady/AllRequirementsMet: all requirements found, attempting install");
+}
+
+fn told(decision: &Decision) -> Vec<String> {
+    let states = decision.status.iter().flat_map(|(states, _)| states);
+    states.map(|state| format!("{:?}/{}", state.phase, state.reason)).collect()
+}
+
+#[test]
+fn steps_between_which_nothing_is_written_are_told_by_one_write() {
+    let decision = one("", "").steps_at("a", at(10));
+    assert_eq!(told(&decision), ["Pending/RequirementsUnknown", "InstallReady/AllRequirementsMet"]);
+    let (_, status) = decision.status.clone().unwrap();
+    let remembered = status.conditions.iter().skip(1).map(|it| format!("{:?}/{}", it.phase, it.reason));
+    assert_eq!(remembered.collect::<Vec<_>>(), told(&decision), "each of them is remembered");
+    assert_eq!((status.phase, status.requirement_status.is_empty()), (Phase::InstallReady, true));
+    assert_eq!(decision.deployments, [], "they are written once it is said that they are");
+    let there = one("", "").deployed("a", ready()).steps_at("a", at(10));
+    assert_eq!(
+        told(&there).last().unwrap(),
+        "Installing/InstallSucceeded",
+        "others may wait to see that it is installed"
+    );
+    // What somebody may want to hear of is not passed over.
+    assert_eq!(told(&one("Succeeded", "InstallSucceeded").steps_at("a", at(60))), ["Failed/ComponentUnhealthy"]);
+}
+
+#[test]
+fn what_a_new_version_lacks_is_told_once_it_was_waited_for() {
+    let mut cluster = one("", "");
+    cluster.csv_mut("a")["metadata"]["creationTimestamp"] = json!(at(10).to_string());
+    cluster.csv_mut("a")["spec"]["minKubeVersion"] = json!("1.99.0");
+    let seconds = |seconds: i64| Timestamp::from_second(600 + seconds).unwrap();
+    let waits = Decision { next: Some(seconds(2)), ..Decision::default() };
+    assert_eq!(cluster.steps_at("a", seconds(1)), waits);
+    let lacks = ["Pending/RequirementsUnknown", "Pending/RequirementsNotMet"];
+    assert_eq!(told(&cluster.steps_at("a", seconds(2))), lacks);
+    assert_eq!(told(&cluster.steps_at("a", seconds(-60))), lacks, "the clock of the server is ahead");
+    cluster.csv_mut("a")["status"]["phase"] = json!("Pending");
+    assert_eq!(told(&cluster.steps_at("a", seconds(1))), ["Pending/RequirementsNotMet"], "it is not new");
+}
+
+#[test]
+fn that_deployments_are_not_ready_is_told_once_they_were_waited_for() {
+    let seconds = |seconds: i64| Timestamp::from_second(600 + seconds).unwrap();
+    let cluster = one("Installing", "InstallSucceeded").deployed("a", waiting());
+    assert_eq!(cluster.steps_at("a", seconds(4)), Decision { next: Some(seconds(5)), ..Decision::default() });
+    assert_eq!(told(&cluster.steps_at("a", seconds(5))), ["Installing/InstallWaiting"]);
+    let cluster = one("Installing", "InstallWaiting").deployed("a", waiting());
+    assert_eq!(told(&cluster.steps_at("a", seconds(1))), ["Installing/InstallWaiting"], "with what is waited for now");
+}
+
+#[test]
+fn version_is_being_installed_for_a_while() {
+    let until = |phase: &str, minute: i64| is_under_way(&typed(csv("a", phase, "")), at(minute));
+    let ten = Timestamp::from_second(610).unwrap();
+    assert_eq!([until("InstallReady", 10), until("Installing", 10)], [Some(ten); 2]);
+    assert_eq!([until("Installing", 11), until("Pending", 10), until("Succeeded", 10), until("", 10)], [None; 4]);
+    assert!(is_new(&typed(csv("a", "", ""))) && !is_new(&typed(csv("a", "Pending", ""))));
 }
 
 #[test]
@@ -58,6 +117,20 @@ fn what_somebody_changes_is_installed_again() {
         };
         assert_eq!(object["metadata"]["resourceVersion"], "9");
     }
+}
+
+#[test]
+fn deployment_of_an_operator_that_runs_is_mended_while_that_is_told() {
+    let mut cluster = one("Succeeded", "InstallSucceeded").deployed("a", ready());
+    let live = cluster.deployments.get_mut("server").unwrap();
+    Arc::make_mut(&mut live.object)["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
+    let changed = cluster.steps_at("a", at(60));
+    assert_eq!((told(&changed), changed.deployments.len()), (vec!["InstallReady/InstallWaiting".to_owned()], 1));
+    let missing = one("Succeeded", "InstallSucceeded").steps_at("a", at(60));
+    assert_eq!((told(&missing), missing.deployments.len()), (vec!["Failed/ComponentUnhealthy".to_owned()], 1));
+    // What is not ready is as it has to be.
+    let waits = one("Succeeded", "InstallSucceeded").deployed("a", waiting()).steps_at("a", at(60));
+    assert_eq!((told(&waits), waits.deployments.len()), (vec!["Failed/ComponentUnhealthy".to_owned()], 0));
 }
 
 #[test]

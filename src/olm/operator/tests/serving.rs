@@ -165,8 +165,8 @@ impl Cluster {
                 deployment::Write::Delete { name, .. } => drop(self.deployments.remove(&name)),
             }
         }
-        if let Some((state, status)) = decision.status {
-            lines.extend(state.map(|it| format!("{name}: {:?}/{}", it.phase, it.reason)));
+        if let Some((states, status)) = decision.status {
+            lines.extend(states.iter().map(|it| format!("{name}: {:?}/{}", it.phase, it.reason)));
             self.csv_mut(name)["status"] = json!(*status);
         }
         if decision.delete {

@@ -112,18 +112,18 @@ impl Perform<'_> {
         self.patched(Key::Csv(id(csv)), (csv_kind(), id(csv)), Part::Object(patch), |live, it| live.csvs.on_answer(it));
     }
 
-    pub(super) fn status(
-        &self,
-        csv: &Csv,
-        state: Option<State>,
-        status: ClusterServiceVersionStatus,
-        is_replaced: bool,
-    ) {
+    pub(super) fn status(&self, csv: &Csv, states: Vec<State>, status: ClusterServiceVersionStatus, is_replaced: bool) {
         let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
         let (events, figures) = (self.events.clone(), self.figures.clone());
         let before = csv.status.clone().unwrap_or_default();
         let about = reference(csv);
-        let state = state.filter(|state| !state.is_told(&before));
+        // The first one may say with other words what has been told.
+        let states: Vec<State> = states
+            .into_iter()
+            .enumerate()
+            .filter(|(at, it)| *at > 0 || !it.is_told(&before))
+            .map(|(_, it)| it)
+            .collect();
         let version = csv.metadata.resource_version.clone();
         let status = with_removals(&json!(before), json!(status));
         self.begin(Key::Csv(id.clone()), async move {
@@ -131,7 +131,7 @@ impl Perform<'_> {
             let answer = objects.merge_patch_status(&csv_kind(), &id.0, &id.1, &patch).await;
             let answer = absent_is_done(answer)?;
             if !answer.is_null() {
-                state.into_iter().for_each(|state| tell(&id, &state, &events, about.clone()));
+                states.iter().for_each(|state| tell(&id, state, &events, about.clone()));
                 if is_replaced {
                     figures.on_upgrade();
                 }
@@ -326,6 +326,7 @@ async fn take_over(objects: &Objects, kind: &Kind, id: &component::Id, wanted: &
         attempt: format!("take over {id}"),
         cause: crate::cluster::Cause::Server { code: 409, reason: "AlreadyExists".to_owned(), message },
     };
+    component::may_be_taken(id, &found, wanted).map_err(cause)?;
     match component::change(id, &found, wanted).map_err(cause)? {
         Some(component::Write::Replace { object, .. }) => objects.replace(kind, &id.namespace, &id.name, &object).await,
         Some(component::Write::Delete { uid, .. }) => {

@@ -51,9 +51,9 @@ impl Retries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).is_some_and(|until| *until > now)
     }
 
-    pub(super) fn next(&self) -> Option<Instant> {
+    /// When the first one is tried again that rests at `now`, which may have passed meanwhile.
+    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
         // One that is not tried again at once has gone.
         all.retain(|_, at| *at + AGAIN > now);
         all.values().filter(|at| **at > now).min().copied()

@@ -19,7 +19,6 @@ fn webhook_leads_to_pods_that_are_ready() {
         "write Deployment server",
         "a: Installing/InstallSucceeded",
         &format!("create ValidatingWebhookConfiguration {configuration}"),
-        "a: Installing/InstallWaiting",
         "a: Succeeded/InstallSucceeded",
     ];
     assert_eq!(lines, expected);

@@ -73,6 +73,8 @@ impl World {
             self.serve(name, "main", &[("configs/catalog.json", text.as_bytes())]).await?;
             machine::quiet().await;
             without.push(floor::measure(&self.client, &registry, bare, bare.package()).await?);
+            // The process looks after what the loop has created.
+            machine::quiet().await;
             with.push(self.plan(name).await?);
         }
         let (with, without) = (median(with), median(without));
