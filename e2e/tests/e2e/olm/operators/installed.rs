@@ -20,10 +20,11 @@ async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() 
         "Pending/RequirementsUnknown",
         "InstallReady/AllRequirementsMet",
         "Installing/InstallSucceeded",
-        "Installing/InstallWaiting",
         "Succeeded/InstallSucceeded",
     ];
-    assert_eq!(history(&first), steps);
+    // Whether it takes so long that it is told depends on the machine.
+    let told = history(&first).into_iter().filter(|it| it != "Installing/InstallWaiting");
+    assert_eq!(told.collect::<Vec<_>>(), steps);
     let lines = &first.status.as_ref().unwrap().requirement_status;
     assert_eq!(lines.iter().map(|line| &line.status).collect::<Vec<_>>(), [&Requirement::Present]);
     assert_is_marked(&world, "1.0.0").await;
