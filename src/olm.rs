@@ -7,6 +7,7 @@ pub(crate) mod bundle;
 pub(crate) mod catalog;
 pub(crate) mod certificate;
 pub(crate) mod cli;
+pub(crate) mod components;
 pub(crate) mod daemon;
 pub(crate) mod duration;
 pub(crate) mod endpoints;

@@ -15,6 +15,7 @@ pub(crate) mod group;
 mod identity;
 pub(crate) mod labels;
 mod mode;
+pub(crate) mod object;
 mod phase;
 pub(crate) mod requirements;
 pub(crate) mod rights;
@@ -200,7 +201,7 @@ fn step(facts: &Facts<'_>, now: Timestamp) -> Decision {
     if before.reason == reason::COMPONENT_FAILED_NO_RETRY {
         return revived(facts, &before, now);
     }
-    if let Some(patch) = identity::patch(csv, facts.groups) {
+    if let Some(patch) = identity::patch(csv, facts.groups, facts.subscribers) {
         return Decision { patch: Some(patch), ..Decision::default() };
     }
     let (turn, of_groups) = match identity::check(csv, facts.groups) {
@@ -289,7 +290,7 @@ fn revived(facts: &Facts<'_>, before: &ClusterServiceVersionStatus, now: Timesta
 
 /// The object as if it had been marked as one that is looked after.
 pub(crate) fn identified(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> ClusterServiceVersion {
-    let Some(patch) = identity::patch(csv, groups) else { return csv.clone() };
+    let Some(patch) = identity::patch(csv, groups, &[]) else { return csv.clone() };
     let mut csv = csv.clone();
     let texts = |key: &str| {
         let texts = patch.pointer(&format!("/metadata/{key}")).and_then(Value::as_object).into_iter().flatten();

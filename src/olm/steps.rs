@@ -108,6 +108,12 @@ pub(crate) fn properties(annotation: &str) -> Result<Vec<(String, Value)>, serde
     Ok(written.properties.into_iter().flatten().map(|it| (it.kind, it.value)).collect())
 }
 
+/// The package that properties name; empty if there is none.
+pub(crate) fn package(properties: &[(String, Value)]) -> &str {
+    let found = properties.iter().find(|(kind, _)| kind == names::property::PACKAGE);
+    found.and_then(|(_, value)| value.get("packageName")?.as_str()).unwrap_or_default()
+}
+
 /// The steps of all bundles of a plan: ClusterServiceVersions first, then definitions, then the rest. What is to be approved first
 /// has to be seen first.
 pub(crate) fn ordered(bundles: Vec<Vec<Step>>) -> Vec<Step> {

@@ -7,6 +7,7 @@ mod component;
 pub(crate) mod deprecation;
 pub(crate) mod forecast;
 pub(crate) mod installed;
+pub(crate) mod labels;
 pub(crate) mod news;
 pub(crate) mod plan;
 pub(crate) mod review;

@@ -5,6 +5,7 @@ use super::deployment::{WRITER, handed_over, owner_labels};
 use crate::merge::{Outcome, initial, merge};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
+use crate::olm::components;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -275,6 +276,7 @@ pub(crate) fn change(id: &Id, live: &Value, wanted: &Value) -> Result<Option<Wri
         // It is deleted first, and created when it is gone.
         Outcome::Replace { .. } => return Ok(delete(id, live)),
     };
+    fields.retain(|field| !components::is_label(field));
     let (object, handed_over) = handed_over(object, wanted);
     if handed_over {
         fields.push("metadata.ownerReferences".to_owned());

@@ -1,7 +1,9 @@
 //! A CustomResourceDefinition without its schemas, which are many times larger than the rest.
 
 use super::requirements;
+use crate::object::condition::ConditionStatus;
 use crate::object::null_is_default;
+use crate::olm::api::condition::UpdatedCondition;
 use crate::olm::api::keys::annotation::INSTALLED_ALONGSIDE;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -38,16 +40,7 @@ struct Version {
 #[serde(default)]
 struct Status {
     #[serde(deserialize_with = "null_is_default")]
-    conditions: Vec<Condition>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Condition {
-    #[serde(rename = "type")]
-    type_: String,
-    pub status: String,
-    pub message: String,
+    conditions: Vec<UpdatedCondition>,
 }
 
 impl k8s_openapi::Resource for Definition {
@@ -72,13 +65,17 @@ impl k8s_openapi::Metadata for Definition {
 }
 
 impl Definition {
-    pub(crate) fn condition(&self, type_: &str) -> Option<&Condition> {
+    pub(crate) fn condition(&self, type_: &str) -> Option<&UpdatedCondition> {
         self.status.conditions.iter().find(|it| it.type_ == type_)
+    }
+
+    pub(crate) fn conditions(&self) -> &[UpdatedCondition] {
+        &self.status.conditions
     }
 
     /// Whether its kind can be used: it is established, and its names are accepted.
     pub(crate) fn is_available(&self) -> bool {
-        let is = |type_: &str| self.condition(type_).is_some_and(|it| it.status == "True");
+        let is = |type_: &str| self.condition(type_).is_some_and(|it| it.status == ConditionStatus::True);
         is("Established") && is("NamesAccepted")
     }
 

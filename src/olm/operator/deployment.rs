@@ -10,6 +10,7 @@ use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyDe
 use crate::olm::api::keys::annotation::SUBSCRIPTION_CONFIG;
 use crate::olm::api::keys::label;
 use crate::olm::api::{GROUP, MANAGER};
+use crate::olm::components;
 use crate::olm::names::label_value;
 use crate::olm::permissions::hash;
 use config::Config;
@@ -146,10 +147,11 @@ pub(crate) fn owner_labels(csv: &ClusterServiceVersion) -> [(&'static str, Strin
     ]
 }
 
-/// Labels of what is made for a ClusterServiceVersion.
+/// Labels of what is made for a ClusterServiceVersion: it is a component of the same operators.
 pub(super) fn labels(csv: &ClusterServiceVersion) -> Map<String, Value> {
     let owner = owner_labels(csv).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
-    owner.chain([(label::MANAGED.to_owned(), "true".into())]).collect()
+    let of = components::keys(csv.metadata.labels.as_ref()).into_iter().map(|key| (key, "".into()));
+    owner.chain([(label::MANAGED.to_owned(), "true".into())]).chain(of).collect()
 }
 
 /// The reference to the owner, which does not keep it from being deleted.
@@ -249,8 +251,8 @@ pub(crate) fn change(desired: &Value, live: &Live) -> Result<Option<(Value, Vec<
         Outcome::Changed { object, fields } | Outcome::Replace { object, fields } => (object, fields),
     };
     let remembers = format!("metadata.annotations[{SUBSCRIPTION_CONFIG}]");
-    // It changes nothing that runs.
-    fields.retain(|field| !live.kept.contains(field) && *field != remembers);
+    // They change nothing that runs.
+    fields.retain(|field| !live.kept.contains(field) && *field != remembers && !components::is_label(field));
     let (object, handed_over) = handed_over(object, &desired);
     if handed_over {
         fields.push("metadata.ownerReferences".to_owned());

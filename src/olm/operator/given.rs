@@ -131,6 +131,8 @@ impl Carried<'_> {
         match copy {
             _ if target == ALL => rules.push(namespaces()),
             copy => {
+                // There may be thousands of them.
+                labels.retain(|key, _| !key.starts_with(label::COMPONENT_OF));
                 labels.insert(label::OWNER_NAMESPACE.to_owned(), target.into());
                 labels.insert(label::COPIED_FROM.to_owned(), own.into());
                 let mut owner = owner_reference(csv);
@@ -203,6 +205,8 @@ fn is_as(live: &Value, wanted: &Value) -> bool {
     let labels = wanted.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
     rules(live) == rules(wanted)
         && ["roleRef", "subjects"].into_iter().all(same)
-        && labels.into_iter().all(|(key, value)| label_of(live, key) == value.as_str())
+        && labels
+            .into_iter()
+            .all(|(key, value)| label_of(live, key) == value.as_str() || key.starts_with(label::COMPONENT_OF))
         && owners(wanted).all(|uid| owners(live).any(|it| it == uid))
 }

@@ -2,9 +2,11 @@
 //! an OperatorGroup that fits.
 
 use super::apis::{self, Apis};
+use super::deployment::config::Subscriber;
 use super::{Group, State, mode};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, reason};
 use crate::olm::api::keys::{CLEANUP_FINALIZER, annotation, label};
+use crate::olm::components;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -30,7 +32,7 @@ pub(super) fn check<'a>(csv: &ClusterServiceVersion, groups: &'a [Group<'a>]) ->
 
 /// A merge patch of what it lacks; `None` if it has everything. Its annotations go to its pods, so that nothing is written that
 /// could be taken for all namespaces where none is selected: then the former ones stay.
-pub(super) fn patch(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> Option<Value> {
+pub(super) fn patch(csv: &ClusterServiceVersion, groups: &[Group<'_>], subscribers: &[Subscriber]) -> Option<Value> {
     let mut metadata = Map::new();
     let annotations = match groups {
         [group] if !group.targets.is_empty() => annotations(csv, group),
@@ -41,7 +43,8 @@ pub(super) fn patch(csv: &ClusterServiceVersion, groups: &[Group<'_>]) -> Option
     if !missing.is_empty() {
         metadata.insert("annotations".to_owned(), Value::Object(missing));
     }
-    let labels = self::missing(labels(csv), &csv.metadata.labels.clone().unwrap_or_default());
+    let wanted = labels(csv).into_iter().chain(memberships(csv, subscribers)).collect();
+    let labels = self::missing(wanted, &csv.metadata.labels.clone().unwrap_or_default());
     if !labels.is_empty() {
         metadata.insert("labels".to_owned(), Value::Object(labels));
     }
@@ -78,4 +81,12 @@ fn labels(csv: &ClusterServiceVersion) -> BTreeMap<String, String> {
         all.into_iter().map(move |api| (format!("{}{}", label::API, apis::hash(&api)), value.to_owned()))
     };
     labelled(apis::required(csv), "required").chain(labelled(apis::provided(csv), "provided")).collect()
+}
+
+/// It is a component of the operators whose Subscriptions have it installed.
+fn memberships(csv: &ClusterServiceVersion, subscribers: &[Subscriber]) -> impl Iterator<Item = (String, String)> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (text(&csv.metadata.namespace), text(&csv.metadata.name));
+    let keys = subscribers.iter().filter(move |it| !name.is_empty() && it.installed_csv == name);
+    keys.filter_map(move |it| Some((components::key(&it.package, &namespace)?, String::new())))
 }

@@ -7,11 +7,12 @@ use crate::olm::api::MANAGER;
 use crate::olm::api::install_plan::{InstallPlan, Step, StepResource};
 use crate::olm::api::keys::{annotation, label};
 use crate::olm::bundle::CSV;
+use crate::olm::components;
 use crate::olm::names::label_value;
 use crate::olm::steps::{self, BUNDLE_SECRET, SUBSCRIPTION};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// As whom objects are written.
@@ -250,6 +251,14 @@ pub(crate) fn desired(item: &Item, context: Context<'_>) -> Value {
     object
 }
 
+/// The object as a component of the operators with these keys.
+pub(crate) fn labelled(mut object: Value, keys: &BTreeSet<String>) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        keys.iter().for_each(|key| put(metadata, "labels", key, ""));
+    }
+    object
+}
+
 fn put(metadata: &mut Map<String, Value>, map: &str, key: &str, value: &str) {
     let entries = metadata.entry(map).or_insert_with(|| Value::Object(Map::new()));
     if !entries.is_object() {
@@ -306,6 +315,8 @@ pub(crate) struct Csv {
     pub owned: BTreeSet<String>,
     /// Names of those whose objects a webhook of it converts.
     pub converted: BTreeSet<String>,
+    /// Keys of the labels by which it is a component of operators.
+    pub components: BTreeSet<String>,
     pub is_deleted: bool,
 }
 
@@ -326,9 +337,23 @@ impl Csv {
             replaces: text(&part("/spec"), "replaces"),
             owned: owned.iter().map(|it| text(it, "name")).collect(),
             converted: converted.filter_map(|it| it.as_str().map(ToOwned::to_owned)).collect(),
+            components: memberships(&metadata),
             is_deleted: metadata.get("deletionTimestamp").is_some(),
         }
     }
+}
+
+/// The operators that a ClusterServiceVersion is labelled as a component of, and that of its package.
+fn memberships(metadata: &Value) -> BTreeSet<String> {
+    let texts = |key: &str| {
+        let all = metadata.get(key).and_then(Value::as_object).into_iter().flatten();
+        all.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect::<BTreeMap<_, _>>()
+    };
+    let (labels, annotations) = (texts("labels"), texts("annotations"));
+    let properties = annotations.get(annotation::PROPERTIES).and_then(|text| steps::properties(text).ok());
+    let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let own = properties.and_then(|all| components::key(steps::package(&all), namespace));
+    components::keys(Some(&labels)).into_iter().chain(own).collect()
 }
 
 /// Why a ClusterServiceVersion is not created: another one of the namespace owns a definition that it owns, and is not what it replaces,

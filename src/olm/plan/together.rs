@@ -3,6 +3,8 @@
 use super::definition::{self, Risk};
 use super::step::{self, Action, Context, Csv, Item};
 use crate::olm::bundle::CSV;
+use crate::olm::components;
+use crate::olm::steps::SUBSCRIPTION;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,9 +52,23 @@ impl Together {
         self.csvs.iter().chain(&self.known).any(|csv| csv.converted.contains(definition))
     }
 
+    /// Keys of the labels by which the object of a step is a component of operators: a Subscription that of its package, and everything
+    /// else those of its ClusterServiceVersion.
+    fn components(&self, item: &Item, namespace: &str) -> BTreeSet<String> {
+        if item.is(SUBSCRIPTION) {
+            let package = item.object.pointer("/spec/name").and_then(Value::as_str).unwrap_or_default();
+            return components::key(package, namespace).into_iter().collect();
+        }
+        let name = if item.is(CSV) { &item.name } else { &item.resolving };
+        // A ClusterServiceVersion of the plan is that of its namespace, whether it says so or not.
+        let known = self.known.iter().filter(|csv| csv.namespace == namespace);
+        let found = self.csvs.iter().chain(known).find(|csv| csv.name == *name);
+        found.map(|csv| csv.components.clone()).unwrap_or_default()
+    }
+
     /// The object of a step as it is wanted.
     pub(crate) fn wanted(&self, item: &Item, live: Option<&Value>, context: Context<'_>) -> Value {
-        let desired = step::desired(item, context);
+        let desired = step::labelled(step::desired(item, context), &self.components(item, context.namespace));
         match live {
             Some(live) if item.action == Action::Define && self.is_converted(&item.name) => {
                 definition::with_live_conversion(live, desired)

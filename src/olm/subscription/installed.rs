@@ -75,12 +75,6 @@ impl Csv {
     }
 }
 
-/// The package that properties name; empty if there is none.
-pub(crate) fn package(properties: &[(String, Value)]) -> &str {
-    let found = properties.iter().find(|(kind, _)| kind == PACKAGE);
-    found.and_then(|(_, value)| value.get("packageName")?.as_str()).unwrap_or_default()
-}
-
 /// The ClusterServiceVersions that count: no copies, nothing that is going, and nothing whose place another one is taking.
 /// `fail_forward`: one that has failed may be replaced, and then counts alone.
 pub(crate) fn counting<'a>(

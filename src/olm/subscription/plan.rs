@@ -1,7 +1,6 @@
 //! The InstallPlan of an answer: what it says of the bundles that are to be installed, and its steps.
 
 use super::changes::summary;
-use super::installed;
 use crate::olm::api::install_plan::{
     BundleLookup, InstallPlan, InstallPlanCondition, InstallPlanPhase, InstallPlanSpec, InstallPlanStatus, condition,
     reason,
@@ -11,6 +10,7 @@ use crate::olm::api::operator_group::{OperatorGroup, UpgradeStrategy};
 use crate::olm::api::subscription::{Approval, Subscription};
 use crate::olm::api::{API_VERSION, keys};
 use crate::olm::bundle::{Bundle, CSV};
+use crate::olm::components;
 use crate::olm::duration;
 use crate::olm::plan::reference::{INLINE, Part, refer};
 use crate::olm::plan::set;
@@ -86,6 +86,8 @@ pub(crate) struct Plan {
     pub failure: Option<(String, String)>,
     /// Why what it names cannot be installed, as it was told last.
     pub unresolved: Option<String>,
+    /// Keys of the labels by which it is a component of operators.
+    pub components: BTreeSet<String>,
 }
 
 impl Plan {
@@ -111,6 +113,7 @@ impl Plan {
             is_empty: status.is_none_or(|it| it.plan.is_empty() && it.bundle_lookups.is_empty()),
             failure: failure.map(|it| (it.reason.clone(), it.message.clone())),
             unresolved: unresolved.map(|it| it.message.clone()),
+            components: components::keys(metadata.labels.as_ref()),
         }
     }
 
@@ -144,7 +147,7 @@ impl Plan {
 fn packages(status: &InstallPlanStatus) -> BTreeMap<String, String> {
     let of_text = |text: &str, name: &str| {
         let properties = steps::properties(text).ok()?;
-        let package = installed::package(&properties);
+        let package = steps::package(&properties);
         (!package.is_empty()).then(|| (package.to_owned(), name.to_owned()))
     };
     let of_step = |manifest: &str, name: &str| {
@@ -224,9 +227,17 @@ impl NewPlan {
         );
         plan.metadata.namespace = Some(self.namespace.clone());
         plan.metadata.owner_references = Some(self.owners.iter().map(|it| owner(it)).collect());
-        plan.metadata.labels = Some(BTreeMap::from([(keys::label::MANAGED.to_owned(), "true".to_owned())]));
+        plan.metadata.labels = Some(self.labels());
         plan.metadata.annotations = Some(BTreeMap::from([(annotation::CHANGES.to_owned(), changes)]));
         plan
+    }
+
+    /// It is a component of the operators whose Subscriptions it is made for, and of those that it installs.
+    fn labels(&self) -> BTreeMap<String, String> {
+        let packages = self.owners.iter().map(|it| it.spec.name.as_str());
+        let packages = packages.chain(self.bundles.iter().map(|(new, _)| new.package.as_str()));
+        let keys = packages.filter_map(|package| Some((components::key(package, &self.namespace)?, String::new())));
+        keys.chain([(keys::label::MANAGED.to_owned(), "true".to_owned())]).collect()
     }
 
     fn status(&self) -> Result<InstallPlanStatus, StepError> {

@@ -18,6 +18,7 @@ mod changes;
 mod components;
 mod forecast;
 mod histories;
+mod labels;
 mod plans;
 mod published;
 mod review;

@@ -2,6 +2,7 @@
 //! writes. Only the holder of the lease writes.
 
 mod certificates;
+mod components;
 mod copies;
 mod figures;
 mod groups;
@@ -29,6 +30,7 @@ use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
 use crate::process::turns::{due, until};
 use certificates::Certificates;
+use components::Components;
 use copies::Copies;
 pub(crate) use figures::OperatorFigures;
 use idle::{Around, Idle};
@@ -71,6 +73,7 @@ pub(crate) struct OperatorController {
     accounts: Accounts,
     settled: Settled,
     copies: Copies,
+    components: Components,
     planned: Option<Planned>,
     idle: Idle,
     /// uids of operators that are told not to be copied; `None` before it is known whether they are.
@@ -93,6 +96,7 @@ impl OperatorController {
         let changed = Arc::new(Notify::new());
         let copies = Copies::start(clients, objects.clone(), leading.clone(), changed.clone(), stop);
         let live = Live::start(clients, &changed, stop);
+        let components = Components::start(clients, objects.clone(), leading.clone(), live.clone(), stop);
         figures.show(live.clone());
         OperatorController {
             version: ServerVersion::new(clients, changed.clone(), stop.clone()),
@@ -103,6 +107,7 @@ impl OperatorController {
             accounts: Accounts::new(clients),
             settled: Settled::default(),
             copies,
+            components,
             planned: None,
             idle: Idle::default(),
             not_copied: None,
@@ -123,6 +128,7 @@ impl OperatorController {
             let leading = *self.leading.borrow_and_update();
             self.look_at_versions();
             let deadline = if leading { self.turn(Timestamp::now()) } else { None };
+            self.components.on_change();
             tokio::select! {
                 () = due(&self.changed, deadline, &stop) => {}
                 Ok(()) = self.leading.changed() => {}

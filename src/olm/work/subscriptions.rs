@@ -14,6 +14,7 @@ use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::resolve::answer::Answer;
 use crate::olm::resolve::rule::ClusterVersions;
+use crate::olm::subscription::labels::Labelled;
 use crate::olm::subscription::news::{About, news};
 use crate::olm::subscription::plan::Plan;
 use crate::olm::subscription::{ByHand, Decision, Facts, Gate, Wanted};
@@ -22,7 +23,7 @@ use crate::process::turns::due;
 pub(crate) use figures::SubscriptionFigures;
 use jiff::Timestamp;
 use live::{All, Live};
-use perform::{Key, create, give_up, refuse, write_status};
+use perform::{Key, create, give_up, label, refuse, write_status};
 use resolving::Resolving;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -127,6 +128,8 @@ impl SubscriptionController {
         for namespace in all.subscriptions.keys() {
             let refused = refused.get(&Key::NewPlan(namespace.clone()).to_string()).map(String::as_str);
             let facts = Facts { refused, ..facts(namespace, &all, catalogs, &self.settings) };
+            // What is labelled now has its status written next: one write would make the other a conflict.
+            self.label(&facts, at);
             let gate = facts.gate();
             let key = (namespace.clone(), String::new());
             let found = answer(&mut self.resolving, &self.lanes, &key, (&gate, &cluster));
@@ -171,6 +174,20 @@ impl SubscriptionController {
         } else if let Some(cause) = decision.refuse {
             let write = refuse(parts, namespace.to_owned(), plan.clone(), cause);
             self.writer.begin(key, at, PAUSE, write);
+        }
+    }
+
+    fn label(&self, facts: &Facts<'_>, at: Instant) {
+        let namespace = facts.namespace.to_owned();
+        for (of, patch) in facts.labels() {
+            let key = match of {
+                Labelled::Subscription(it) => {
+                    Key::Subscription(namespace.clone(), it.metadata.name.clone().unwrap_or_default())
+                }
+                Labelled::Plan(plan) => Key::Plan(namespace.clone(), plan.name.clone()),
+            };
+            let parts = (self.objects.clone(), self.live.clone());
+            self.writer.begin(key.clone(), at, Duration::ZERO, label(parts, key, patch));
         }
     }
 

@@ -21,7 +21,7 @@ use super::{LIMIT, World, push};
 const PAIRS: [(&str, &str); 4] =
     [("alphas", "basics"), ("charts", "drivers"), ("eagles", "feeds"), ("gadgets", "hooks")];
 /// What the process writes whatever is installed.
-const ASIDE: [&str; 5] = ["events", "leases", "services", "endpointslices", "clusteroperators"];
+const ASIDE: [&str; 6] = ["events", "leases", "services", "endpointslices", "clusteroperators", "operators"];
 
 /// `create`, `update` and `delete` of an object: its resource, its namespace and its name.
 type Effects = BTreeMap<(String, String, String), BTreeSet<String>>;
@@ -60,9 +60,11 @@ fn foretold(plan: &Value) -> Effects {
 fn done(requests: &[Request]) -> Effects {
     let mut effects = Effects::new();
     for request in requests.iter().filter(|request| request.wrote() && request.subresource.is_empty()) {
-        // Old plans are deleted whatever comes.
-        let is_aside = ASIDE.contains(&request.resource.as_str());
-        if is_aside || request.resource == "installplans" && request.verb == "delete" {
+        // Old plans are deleted whatever comes, and Subscriptions are labelled.
+        let resource = request.resource.as_str();
+        let is_aside = ASIDE.contains(&resource)
+            || [("installplans", "delete"), ("subscriptions", "update")].contains(&(resource, request.effect()));
+        if is_aside {
             continue;
         }
         let name = named(&request.resource, &request.name);

@@ -7,6 +7,7 @@ mod disturbed;
 mod drift;
 mod groups;
 mod installed;
+mod objects;
 mod required;
 mod sample;
 mod serving;

@@ -113,6 +113,7 @@ fn subscribers(now: &Hypothesis, wanted: &[New]) -> Vec<Subscriber> {
             current_csv: new.or_else(|| status.map(|it| it.current_csv.clone())).unwrap_or_default(),
             installed_csv: status.map(|it| it.installed_csv.clone()).unwrap_or_default(),
             config: subscription.spec.config.clone(),
+            package: subscription.spec.name.clone(),
             name,
         }
     };

@@ -15,6 +15,7 @@ const PROXY: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Subscriber {
     pub name: String,
+    pub package: String,
     pub current_csv: String,
     pub installed_csv: String,
     pub config: Option<SubscriptionConfig>,

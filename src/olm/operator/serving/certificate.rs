@@ -9,6 +9,7 @@ use crate::merge::{Outcome, merge};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::annotation;
 use crate::olm::certificate::{Stored, Usable, first};
+use crate::olm::components;
 use crate::olm::operator::deployment::{WRITER, handed_over};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -206,7 +207,10 @@ fn taken_over(csv: &ClusterServiceVersion, secret: &str, known: &Known, bundle: 
     let (live, wanted) = (object((*known.metadata).clone()), object(metadata(csv, secret, bundle)));
     let (object, differs) = match merge(&live, &wanted, WRITER).ok()? {
         Outcome::Same => (live, false),
-        Outcome::Changed { object, .. } | Outcome::Replace { object, .. } => (object, true),
+        Outcome::Changed { object, fields } | Outcome::Replace { object, fields } => {
+            let differs = fields.iter().any(|field| !components::is_label(field));
+            (object, differs)
+        }
     };
     let (object, handed_over) = handed_over(object, &wanted);
     let part = |key: &str| object.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();

@@ -5,7 +5,13 @@ const CONTAINER: &str = "/spec/install/spec/deployments/0/spec/template/spec/con
 
 fn subscriber(name: &str, current: &str, installed: &str, config: Value) -> Subscriber {
     let config = (!config.is_null()).then(|| typed(config));
-    Subscriber { name: name.into(), current_csv: current.into(), installed_csv: installed.into(), config }
+    Subscriber {
+        name: name.into(),
+        package: String::new(),
+        current_csv: current.into(),
+        installed_csv: installed.into(),
+        config,
+    }
 }
 
 /// One that is to be installed, as its Subscription configures it.

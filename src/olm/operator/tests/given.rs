@@ -216,3 +216,29 @@ fn role_that_no_plan_has_given_stays_in_its_namespace_unless_it_is_given_everywh
     cluster.components[0]["metadata"]["labels"].as_object_mut().unwrap().remove(label);
     assert_eq!(writes(&cluster), [""; 0], "it stays as it is");
 }
+
+/// Copies in target namespaces may be thousands, and are no components; what is given for all namespaces is one.
+#[test]
+fn rights_for_all_namespaces_are_a_component_and_those_of_each_target_are_not() {
+    const KEY: &str = "operators.coreos.com/etcd.shop";
+    let labelled = |targets: &[&str]| {
+        let mut cluster = copied(cluster(targets, "Succeeded"), &["mall"]);
+        cluster.csv_mut("a")["metadata"]["labels"] = json!({KEY: ""});
+        cluster.marked()
+    };
+    for (targets, is_component) in [(&["shop", "mall"][..], false), (&["*"][..], true)] {
+        let mut cluster = labelled(targets);
+        let written = cluster.decide("a", 20).components;
+        let role = written.iter().filter_map(Write::object).find(|it| it["kind"].as_str().unwrap().ends_with("Role"));
+        let labels = &role.unwrap()["metadata"]["labels"];
+        assert_eq!(labels.get(KEY).is_some(), is_component, "{labels}");
+        // One that was made before there were such labels is not written again.
+        for mut object in written.iter().filter_map(Write::object).cloned().collect::<Vec<_>>() {
+            object["metadata"]["labels"].as_object_mut().unwrap().remove(KEY);
+            object["metadata"]["uid"] = json!("u");
+            cluster.components.push(object);
+        }
+        let left: Vec<String> = cluster.decide("a", 20).components.iter().map(told).collect();
+        assert!(left.iter().all(|it| it.contains("Binding")), "{left:?}");
+    }
+}

@@ -289,3 +289,42 @@ fn definition_that_another_operator_of_the_namespace_owns_is_refused() {
     let text = owner_conflict(&new, &all(&[csv("b.v1", "", "as.example.com")])).unwrap();
     assert!(text.contains("ClusterServiceVersion b.v1 owns CustomResourceDefinition as.example.com"), "{text}");
 }
+
+/// All that a plan makes for a version is a component of its operator, also where an earlier attempt has made that version.
+#[test]
+fn objects_of_a_plan_are_components_of_the_operator_of_their_version() {
+    const KEY: &str = "operators.coreos.com/etcd.shop";
+    let properties =
+        json!({"properties": [{"type": "olm.package", "value": {"packageName": "etcd", "version": "1.0.0"}}]});
+    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": "a.v1", "namespace": "shop", "annotations": {"operatorframework.io/properties": properties.to_string()}}});
+    let subscription = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": {"name": "needed"}, "spec": {"name": "needed"}});
+    let of = |manifest: &Value| item(&step(manifest["kind"].as_str().unwrap(), manifest)).unwrap();
+    let items = [
+        of(&csv),
+        of(&object("v1", "ConfigMap")),
+        of(&object("rbac.authorization.k8s.io/v1", "ClusterRole")),
+        of(&object("apiextensions.k8s.io/v1", "CustomResourceDefinition")),
+        of(&subscription),
+    ];
+    let keys = |together: &Together, item: &Item| {
+        let wanted = together.wanted(item, None, context(Some("u1"), true));
+        let labels = wanted["metadata"]["labels"].as_object().unwrap().clone();
+        labels.into_iter().map(|(key, _)| key).filter(|key| key.starts_with("operators.")).collect::<Vec<_>>()
+    };
+    let first = Together::of(&items, Vec::new());
+    for item in &items[..4] {
+        assert_eq!(keys(&first, item), [KEY], "{}", item.kind);
+    }
+    assert_eq!(keys(&first, &items[4]), ["operators.coreos.com/needed.shop"]);
+    // The version is there, and others have labelled it as well.
+    let mut live = csv.clone();
+    live["metadata"]["labels"] = json!({"operators.coreos.com/suite.shop": ""});
+    let again = Together::of(&items[1..], vec![Arc::new(Csv::read(&live))]);
+    assert_eq!(keys(&again, &items[1]), [KEY, "operators.coreos.com/suite.shop"]);
+    // That of another namespace is another one.
+    live["metadata"]["namespace"] = json!("mall");
+    let other = Together::of(&items[1..], vec![Arc::new(Csv::read(&live))]);
+    assert_eq!(keys(&other, &items[1]), Vec::<String>::new());
+}

@@ -11,6 +11,7 @@ use crate::olm::api::subscription::Subscription;
 use crate::olm::operator::component;
 use crate::olm::operator::definition::Definition as DefinitionObject;
 use crate::olm::operator::deployment::config::{Proxy, Subscriber};
+use crate::olm::operator::object::{Membership, conditions};
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::operator::rights::Rules;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
@@ -18,11 +19,13 @@ use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIServiceStatus;
 use kube::core::PartialObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) type Csv = ClusterServiceVersion;
+/// Of an object that has to do with operators.
+pub(super) type Belonging = Option<Arc<Membership>>;
 
 fn version(metadata: &ObjectMeta) -> String {
     metadata.resource_version.clone().unwrap_or_default()
@@ -90,6 +93,7 @@ pub(super) struct NamespaceView {
     pub labels: BTreeMap<String, String>,
     /// It is not being deleted.
     pub is_active: bool,
+    pub membership: Belonging,
 }
 
 impl View for NamespaceView {
@@ -97,7 +101,8 @@ impl View for NamespaceView {
 
     fn of(object: Namespace) -> Self {
         let (version, is_active) = (version(&object.metadata), object.metadata.deletion_timestamp.is_none());
-        NamespaceView { version, is_active, labels: object.metadata.labels.unwrap_or_default() }
+        let membership = Membership::of(&object.metadata, || conditions(Some(&json!(object.status))));
+        NamespaceView { version, is_active, membership, labels: object.metadata.labels.unwrap_or_default() }
     }
 
     fn version(&self) -> &str {
@@ -110,6 +115,7 @@ impl View for NamespaceView {
 pub(super) struct SubscriberView {
     version: String,
     pub subscriber: Subscriber,
+    pub membership: Belonging,
 }
 
 impl View for SubscriberView {
@@ -117,11 +123,13 @@ impl View for SubscriberView {
 
     fn of(object: Subscription) -> Self {
         let version = version(&object.metadata);
+        let membership = Membership::of(&object.metadata, || conditions(Some(&json!(object.status))));
         let (current_csv, installed_csv) =
             object.status.map(|status| (status.current_csv, status.installed_csv)).unwrap_or_default();
         let name = object.metadata.name.unwrap_or_default();
-        let subscriber = Subscriber { name, current_csv, installed_csv, config: object.spec.config };
-        SubscriberView { version, subscriber }
+        let (package, config) = (object.spec.name, object.spec.config);
+        let subscriber = Subscriber { name, package, current_csv, installed_csv, config };
+        SubscriberView { version, subscriber, membership }
     }
 
     fn version(&self) -> &str {
@@ -155,6 +163,7 @@ pub(super) struct DeploymentView {
     pub object: Arc<Value>,
     pub writers: Arc<Vec<Value>>,
     pub scaled: bool,
+    pub membership: Belonging,
 }
 
 impl View for DeploymentView {
@@ -163,7 +172,14 @@ impl View for DeploymentView {
     fn of(object: Whole) -> Self {
         let (version, scaled) = (version(&object.metadata), object.is_scaled());
         let writers = Arc::new(object.writers());
-        DeploymentView { version, writers, scaled, object: Arc::new(object.into_value(("apps/v1", "Deployment"))) }
+        let membership = membership(&object);
+        DeploymentView {
+            version,
+            writers,
+            scaled,
+            membership,
+            object: Arc::new(object.into_value(("apps/v1", "Deployment"))),
+        }
     }
 
     fn version(&self) -> &str {
@@ -175,6 +191,7 @@ impl View for DeploymentView {
 pub(super) struct DefinitionView {
     version: String,
     pub definition: Definition,
+    pub membership: Belonging,
 }
 
 impl View for DefinitionView {
@@ -182,7 +199,8 @@ impl View for DefinitionView {
 
     fn of(object: DefinitionObject) -> Self {
         let definition = object.required();
-        DefinitionView { version: version(&object.metadata), definition }
+        let membership = Membership::of(&object.metadata, || object.conditions().to_vec());
+        DefinitionView { version: version(&object.metadata), definition, membership }
     }
 
     fn version(&self) -> &str {
@@ -195,6 +213,7 @@ pub(super) struct ServiceView {
     version: String,
     pub service: ApiService,
     pub made: Option<Arc<Value>>,
+    pub membership: Belonging,
 }
 
 impl View for ServiceView {
@@ -217,7 +236,8 @@ impl View for ServiceView {
             owner: component::Owner::of(&labels),
         };
         let version = version(&object.metadata);
-        ServiceView { version, service, made: made(component::Kind::ApiService, object) }
+        let membership = membership(&object);
+        ServiceView { version, service, membership, made: made(component::Kind::ApiService, object) }
     }
 
     fn version(&self) -> &str {
@@ -230,6 +250,7 @@ impl View for ServiceView {
 pub(super) struct SecretView {
     version: String,
     pub metadata: Arc<Value>,
+    pub membership: Belonging,
 }
 
 impl View for SecretView {
@@ -239,7 +260,8 @@ impl View for SecretView {
         let mut metadata = object.metadata;
         metadata.managed_fields = None;
         let version = version(&metadata);
-        SecretView { version, metadata: Arc::new(serde_json::to_value(metadata).unwrap_or_default()) }
+        let membership = Membership::of(&metadata, Vec::new);
+        SecretView { version, membership, metadata: Arc::new(serde_json::to_value(metadata).unwrap_or_default()) }
     }
 
     fn version(&self) -> &str {
@@ -251,6 +273,7 @@ impl View for SecretView {
 pub(super) struct AccountView {
     version: String,
     pub account: Account,
+    pub membership: Belonging,
 }
 
 impl View for AccountView {
@@ -262,12 +285,18 @@ impl View for AccountView {
                 && it.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
         };
         let owners = object.metadata.owner_references.iter().flatten().filter(is_csv).map(|it| it.uid.clone());
-        AccountView { version: version(&object.metadata), account: Account { owners: owners.collect() } }
+        let account = Account { owners: owners.collect() };
+        let membership = Membership::of(&object.metadata, Vec::new);
+        AccountView { version: version(&object.metadata), account, membership }
     }
 
     fn version(&self) -> &str {
         &self.version
     }
+}
+
+fn membership(object: &Whole) -> Belonging {
+    Membership::of(&object.metadata, || conditions(object.rest.get("status")))
 }
 
 /// The object, where it was made for an operator or a group.
@@ -289,6 +318,7 @@ pub(super) struct RoleView<const CLUSTER: bool> {
     version: String,
     pub rules: Rules,
     pub made: Option<Arc<Value>>,
+    pub membership: Belonging,
 }
 
 impl<const CLUSTER: bool> View for RoleView<CLUSTER> {
@@ -297,7 +327,8 @@ impl<const CLUSTER: bool> View for RoleView<CLUSTER> {
     fn of(object: Whole) -> Self {
         let kind = if CLUSTER { component::Kind::ClusterRole } else { component::Kind::Role };
         let rules: Vec<PolicyRule> = object.field("rules");
-        RoleView { version: version(&object.metadata), rules: rules.into(), made: made(kind, object) }
+        let (version, membership) = (version(&object.metadata), membership(&object));
+        RoleView { version, rules: rules.into(), membership, made: made(kind, object) }
     }
 
     fn version(&self) -> &str {
@@ -312,6 +343,7 @@ pub(super) struct BindingView<const CLUSTER: bool> {
     pub role: RoleRef,
     pub subjects: Vec<Subject>,
     pub made: Option<Arc<Value>>,
+    pub membership: Belonging,
 }
 
 impl<const CLUSTER: bool> View for BindingView<CLUSTER> {
@@ -323,6 +355,7 @@ impl<const CLUSTER: bool> View for BindingView<CLUSTER> {
             version: version(&object.metadata),
             role: object.field("roleRef"),
             subjects: object.field("subjects"),
+            membership: membership(&object),
             made: made(kind, object),
         }
     }

@@ -1,6 +1,7 @@
 //! What is kept of the objects that plans are about.
 
 use crate::cluster::followed::View;
+use crate::object::condition::ConditionStatus;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::install_plan::{InstallPlan, InstallPlanPhase};
 use crate::olm::api::operator_group::OperatorGroup;
@@ -89,7 +90,7 @@ impl Reduced for Served {
     type Object = Definition;
 
     fn reduced(object: &Definition) -> Served {
-        let refused = object.condition("NamesAccepted").filter(|it| it.status == "False");
+        let refused = object.condition("NamesAccepted").filter(|it| it.status == ConditionStatus::False);
         Served { is_served: object.is_available(), refused: refused.map(|it| it.message.clone()) }
     }
 }

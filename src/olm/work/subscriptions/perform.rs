@@ -78,6 +78,24 @@ fn regarding(about: &About, subscription: &Subscription) -> ObjectReference {
     }
 }
 
+/// Labels a Subscription or a plan. One that has gone meanwhile needs nothing.
+pub(super) async fn label((objects, live): (Objects, Live), of: Key, patch: Value) -> Result<(), ApiError> {
+    let (kind, namespace, name) = match &of {
+        Key::Subscription(namespace, name) => (subscription_kind(), namespace, name),
+        Key::Plan(namespace, name) => (plan_kind(), namespace, name),
+        Key::NewPlan(_) => return Ok(()),
+    };
+    let written: Value = match objects.merge_patch(&kind, namespace, name, &patch).await {
+        Err(error) if error.is_not_found() => return Ok(()),
+        answer => answer?,
+    };
+    match of {
+        Key::Subscription(..) => live.subscriptions.on_answer(written),
+        Key::Plan(..) | Key::NewPlan(_) => live.plans.on_answer(written),
+    }
+    Ok(())
+}
+
 /// Creates the plans, one after the other. One that cannot be created does not hold the others.
 pub(super) async fn create(objects: Objects, live: Live, new: Vec<NewPlan>) -> Result<(), ApiError> {
     let mut outcome = Ok(());
