@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) type Csv = ClusterServiceVersion;
+pub(crate) type Csv = ClusterServiceVersion;
 
 fn version(metadata: &ObjectMeta) -> String {
     metadata.resource_version.clone().unwrap_or_default()
@@ -36,7 +36,7 @@ fn uid(metadata: &ObjectMeta) -> String {
 macro_rules! whole {
     ($($view:ident of $object:ident, without $drop:expr;)+) => {$(
         #[derive(Clone, Debug)]
-        pub(super) struct $view(pub Arc<$object>);
+        pub(crate) struct $view(pub Arc<$object>);
 
         impl View for $view {
             type Object = $object;
@@ -85,7 +85,7 @@ fn for_people(csv: &mut ClusterServiceVersion) {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct NamespaceView {
+pub(crate) struct NamespaceView {
     version: String,
     pub labels: BTreeMap<String, String>,
     /// It is not being deleted.
@@ -107,7 +107,7 @@ impl View for NamespaceView {
 
 /// A Subscription as far as it counts for Deployments.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SubscriberView {
+pub(crate) struct SubscriberView {
     version: String,
     pub subscriber: Subscriber,
 }
@@ -131,7 +131,7 @@ impl View for SubscriberView {
 
 /// The proxy of the cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ProxyView {
+pub(crate) struct ProxyView {
     version: String,
     pub proxy: Proxy,
 }
@@ -150,7 +150,7 @@ impl View for ProxyView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct DeploymentView {
+pub(crate) struct DeploymentView {
     version: String,
     pub object: Arc<Value>,
     pub writers: Arc<Vec<Value>>,
@@ -172,7 +172,7 @@ impl View for DeploymentView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct DefinitionView {
+pub(crate) struct DefinitionView {
     version: String,
     pub definition: Definition,
 }
@@ -191,7 +191,7 @@ impl View for DefinitionView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ServiceView {
+pub(crate) struct ServiceView {
     version: String,
     pub service: ApiService,
     pub made: Option<Arc<Value>>,
@@ -227,7 +227,7 @@ impl View for ServiceView {
 
 /// Of a Secret only metadata is kept, and nothing else is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SecretView {
+pub(crate) struct SecretView {
     version: String,
     pub metadata: Arc<Value>,
 }
@@ -248,7 +248,7 @@ impl View for SecretView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct AccountView {
+pub(crate) struct AccountView {
     version: String,
     pub account: Account,
 }
@@ -285,7 +285,7 @@ fn whole(kind: component::Kind, object: Whole) -> Value {
 
 /// A Role or ClusterRole.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct RoleView<const CLUSTER: bool> {
+pub(crate) struct RoleView<const CLUSTER: bool> {
     version: String,
     pub rules: Rules,
     pub made: Option<Arc<Value>>,
@@ -307,7 +307,7 @@ impl<const CLUSTER: bool> View for RoleView<CLUSTER> {
 
 /// A RoleBinding or ClusterRoleBinding.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct BindingView<const CLUSTER: bool> {
+pub(crate) struct BindingView<const CLUSTER: bool> {
     version: String,
     pub role: RoleRef,
     pub subjects: Vec<Subject>,
@@ -334,7 +334,7 @@ impl<const CLUSTER: bool> View for BindingView<CLUSTER> {
 
 /// An object that was made for an operator or a group. `KIND`: its place in [`component::Kind::ALL`].
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ComponentView<const KIND: usize> {
+pub(crate) struct ComponentView<const KIND: usize> {
     version: String,
     pub object: Arc<Value>,
 }
