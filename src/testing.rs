@@ -135,6 +135,7 @@ pub mod net {
         pub use crate::net::registry::layer::{Gathered, LayerError};
     }
 }
+pub mod operator_process;
 pub mod operators;
 pub mod payload {
     pub use crate::object::definition::DefinedKind;

@@ -118,6 +118,11 @@ impl<V: View> Followed<V> {
         Followed { state: Mutex::new(state), changed, subscribers: watch::Sender::new(()) }
     }
 
+    /// Nothing is followed: who has made it tells of objects.
+    pub(crate) fn detached() -> Arc<Self> {
+        Arc::new(Self::new(Arc::default()))
+    }
+
     #[cfg(test)]
     pub(crate) fn with(objects: impl IntoIterator<Item = V::Object>) -> Arc<Self> {
         let followed = Self::new(Arc::default());
@@ -175,7 +180,7 @@ impl<V: View> Followed<V> {
         self.on_event(event);
     }
 
-    fn on_event(&self, event: Result<Event<V::Object>, ApiError>) {
+    pub(crate) fn on_event(&self, event: Result<Event<V::Object>, ApiError>) {
         let changed = {
             let mut state = self.lock();
             match event {

@@ -20,9 +20,12 @@ mod phase;
 pub(crate) mod requirements;
 pub(crate) mod rights;
 pub(crate) mod roles;
+pub(crate) mod room;
 pub(crate) mod serving;
+pub(crate) mod settled;
 mod state;
 pub(crate) mod tenancy;
+pub(crate) mod turn;
 
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, Phase, reason};
 use crate::olm::api::keys::CLEANUP_FINALIZER;

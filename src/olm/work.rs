@@ -3,7 +3,7 @@
 pub(crate) mod bundles;
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
-mod follow;
+pub(crate) mod follow;
 pub(crate) mod operators;
 pub(crate) mod packages;
 mod part;

@@ -40,7 +40,7 @@ impl Follow<'_> {
 }
 
 /// ClusterServiceVersions that are no copies.
-pub(super) fn originals() -> Selector {
+pub(crate) fn originals() -> Selector {
     Selector::Labels(format!("!{}", label::COPIED_FROM))
 }
 

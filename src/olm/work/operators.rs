@@ -3,27 +3,27 @@
 
 mod certificates;
 mod components;
-mod copies;
+pub(crate) mod copies;
 mod figures;
-mod groups;
 mod idle;
-mod known;
-mod live;
+pub(crate) mod known;
+pub(crate) mod live;
 mod made;
-mod memory;
+pub(crate) mod memory;
+mod olm_config;
 mod perform;
-mod planned;
-mod roles;
-mod room;
-mod served;
-mod settled;
-mod views;
-mod whole;
+pub(crate) mod planned;
+pub(crate) mod roles;
+pub(crate) mod seen;
+pub(crate) mod served;
+pub(crate) mod turns;
+pub(crate) mod views;
+pub(crate) mod whole;
 
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
-use crate::olm::operator::tenancy::{Tenancy, Tenant};
-use crate::olm::operator::{self, Decision, Facts, Group, compatibility, component, condition, decide, group};
+use crate::olm::operator::compatibility;
+use crate::olm::operator::turn::Action;
 use crate::olm::source::operators::Fit;
 use crate::olm::work::scoped::Accounts;
 use crate::olm::work::version::ServerVersion;
@@ -33,21 +33,20 @@ use certificates::Certificates;
 use components::Components;
 use copies::Copies;
 pub(crate) use figures::OperatorFigures;
-use idle::{Around, Idle};
 use jiff::Timestamp;
-use known::{Known, Namespace};
+use known::Known;
 use live::Live;
 use memory::Memory;
 use perform::{Key, Perform};
 use planned::Planned;
-use room::Room;
+use seen::Seen;
 use served::Served;
-use settled::Settled;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use turns::{Beside, Turns};
 use views::CsvView;
 
 /// What is configured.
@@ -71,11 +70,10 @@ pub(crate) struct OperatorController {
     writer: Arc<Writer<Key>>,
     memory: Arc<Memory>,
     accounts: Accounts,
-    settled: Settled,
     copies: Copies,
     components: Components,
     planned: Option<Planned>,
-    idle: Idle,
+    turns: Turns,
     /// uids of operators that are told not to be copied; `None` before it is known whether they are.
     not_copied: Option<BTreeSet<String>>,
     events: Events,
@@ -105,11 +103,10 @@ impl OperatorController {
             writer: Writer::new(changed.clone()),
             memory: Arc::default(),
             accounts: Accounts::new(clients),
-            settled: Settled::default(),
             copies,
             components,
             planned: None,
-            idle: Idle::default(),
+            turns: Turns::default(),
             not_copied: None,
             settings,
             live,
@@ -157,91 +154,28 @@ impl OperatorController {
         let at = Instant::now();
         self.version.on_round(self.live.csvs.rounds());
         // Before everything is known, something could be taken for missing.
-        let known = Known::of(&self.live, &self.memory, &self.version)?;
+        let (seen, version) = (Seen::of(&self.live)?, self.version.known()?);
+        let known = Known::of(seen, &self.memory, version.map(|version| version.number()));
         self.served.want(known.natives(), known.kinds_version());
-        let served = self.served.known();
+        let (served, refused) = (self.served.known(), self.writer.rejections());
         self.certificates.want(known.csvs(), &self.live);
-        let namespaces: Vec<Namespace<'_>> = known.namespaces().collect();
-        let tenants: Vec<Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
-        let tenancy = Tenancy::new(&tenants);
-        let refused = self.writer.rejections();
-        let mut room = Room::of(known.csvs(), now);
-        let mut idle = std::mem::take(&mut self.idle);
-        let around = Around { known: &known, served: &served, refused: &refused };
-        idle.begin(around, at);
-        let bring = |namespace| self.bring(around, namespace, (&tenancy, &mut idle, &mut room), (now, at));
-        let next = namespaces.iter().filter_map(bring).min();
-        self.bring_groups(&known, &namespaces, (&tenancy, &served), &self.perform(at));
+        let beside = Beside {
+            served: &served,
+            refused: &refused,
+            certificates: &|namespace| self.certificates.known(namespace, &self.live),
+            copies: &|original, namespaces| self.copies.uids(original, namespaces.iter()),
+        };
+        let mut turns = std::mem::take(&mut self.turns);
+        let perform = self.perform(at);
+        let next = turns.turn(&known, beside, (now, at), &mut |action| match action {
+            Action::Certificate { namespace, step } => self.certificates.step(namespace, step, &perform, now),
+            action => perform.act(action),
+        });
         let copied = self.bring_copies(&known, at, now);
-        idle.end(known, served, refused, at);
-        self.idle = idle;
+        turns.end(known, served, refused, at);
+        self.turns = turns;
         let next = next.into_iter().chain(copied).min();
         next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
-    }
-
-    /// Does what is due in a namespace, and returns when something is although nothing has changed.
-    fn bring(
-        &self,
-        around: Around<'_>,
-        namespace: &Namespace<'_>,
-        (tenancy, idle, room): (&Tenancy<'_>, &mut Idle, &mut Room),
-        (now, at): (Timestamp, Instant),
-    ) -> Option<Timestamp> {
-        let Around { known, served, refused } = around;
-        let certificates = self.certificates.known(namespace.name, &self.live);
-        let tenants = namespace.csvs.values().map(|csv| self.tenant(known, (namespace, csv), tenancy));
-        let tenants: Vec<operator::Tenant<'_>> = tenants.collect();
-        // Nothing tells of a certificate as long as it is only made here.
-        if certificates.is_empty()
-            && let Some(next) = idle.is_idle(known, (namespace.name, &tenants), now)
-        {
-            return next;
-        }
-        let perform = self.perform(at);
-        let mut acts = !certificates.is_empty();
-        acts |= write_groups(known, namespace, &perform, now);
-        let (world, failing) = (known.world(served), failing(namespace, refused));
-        let mut next: Option<Timestamp> = None;
-        for (csv, tenant) in namespace.csvs.values().zip(&tenants) {
-            if !room.has_for(csv, now) {
-                acts = true;
-                next = next.into_iter().chain(room.until()).min();
-                continue;
-            }
-            let facts = Facts {
-                csv,
-                tenant,
-                siblings: &namespace.csvs,
-                groups: &namespace.groups,
-                world: &world,
-                deployments: &namespace.deployments,
-                subscribers: namespace.subscribers,
-                proxy: known.proxy(),
-                conditions: &namespace.conditions,
-                failing: &failing,
-                components: known.components(),
-                refused,
-                certificates: &certificates,
-            };
-            let mut decision = decide(&facts, now);
-            next = next.into_iter().chain(decision.next).min();
-            let does = decision != Decision { next: decision.next, ..Decision::default() };
-            acts |= does;
-            room.take(csv, does);
-            for step in std::mem::take(&mut decision.certificates) {
-                self.certificates.step(namespace.name, step, &perform, now);
-            }
-            do_decided(&perform, csv, account(&namespace.groups), decision);
-            if csv.metadata.deletion_timestamp.is_none() {
-                acts |= bring_condition(namespace, csv, &perform);
-            }
-        }
-        acts |= write_conditions(known, namespace, &perform);
-        match acts {
-            true => idle.forget(namespace.name),
-            false => idle.keep(namespace.name, tenants, next),
-        }
-        next
     }
 
     fn perform(&self, at: Instant) -> Perform<'_> {
@@ -256,86 +190,4 @@ impl OperatorController {
             at,
         }
     }
-}
-
-/// Why the server does not take Deployments of a namespace, by name. `refused`: why it does not take objects, by kind and name.
-fn failing(namespace: &Namespace<'_>, refused: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let prefix = Key::Deployment((namespace.name.to_owned(), String::new())).to_string();
-    let of = refused.range(prefix.clone()..).map_while(|(key, error)| Some((key.strip_prefix(&prefix)?, error)));
-    of.map(|(name, error)| (name.to_owned(), error.clone())).collect()
-}
-
-/// The account whose rights count for what is installed in a namespace with these groups; empty for none.
-fn account<'a>(groups: &[Group<'a>]) -> &'a str {
-    let [group] = groups else { return "" };
-    &group.object.spec.service_account_name
-}
-
-fn do_decided(perform: &Perform<'_>, csv: &views::Csv, account: &str, decision: Decision) {
-    decision.components.into_iter().for_each(|write| perform.component(write));
-    decision.conversions.into_iter().for_each(|write| perform.conversion(write));
-    decision.deployments.into_iter().for_each(|write| perform.deployment(csv, write, account));
-    if let Some(patch) = decision.patch {
-        perform.patch(csv, patch);
-    } else if let Some((states, status)) = decision.status {
-        perform.status(csv, states, *status, decision.is_replaced);
-    } else if decision.delete {
-        perform.delete(csv);
-    }
-}
-
-/// The status of its groups. Whether one of them has to be written.
-fn write_groups(known: &Known, namespace: &Namespace<'_>, perform: &Perform<'_>, now: Timestamp) -> bool {
-    let mut acts = false;
-    for group in &namespace.groups {
-        let name = &group.object.spec.service_account_name;
-        let facts = group::GroupFacts {
-            group: group.object,
-            targets: &group.targets,
-            has_others: namespace.groups.len() > 1,
-            account_exists: known.has_account(namespace.name, name),
-        };
-        if let Some(status) = group::status_patch(&facts, now) {
-            perform.group(group.object, status);
-            acts = true;
-        }
-    }
-    acts
-}
-
-/// The OperatorCondition. Whether it has to be written.
-fn bring_condition(namespace: &Namespace<'_>, csv: &views::Csv, perform: &Perform<'_>) -> bool {
-    // What brings it may still be writing.
-    if operator::is_new(csv) {
-        return false;
-    }
-    let name = csv.metadata.name.as_deref().unwrap_or_default();
-    let live = namespace.conditions.get(name).copied();
-    let object = condition::object(csv, live);
-    let acts = object.is_some();
-    object.into_iter().for_each(|object| perform.condition(csv, live.is_some(), object));
-    acts
-}
-
-/// What lets operators write their OperatorConditions, and what these say. Whether something of it has to be written.
-fn write_conditions(known: &Known, namespace: &Namespace<'_>, perform: &Perform<'_>) -> bool {
-    let mut acts = false;
-    for condition in namespace.conditions.values() {
-        // Whatever is there by these names.
-        match component::writes(condition::components(condition).into(), [], known.components()) {
-            Ok(writes) => {
-                acts |= !writes.is_empty();
-                writes.into_iter().for_each(|write| perform.component(write));
-            }
-            Err(error) => {
-                acts = true;
-                tracing::warn!(%error, "an OperatorCondition cannot be written by its operator");
-            }
-        }
-        if let Some(status) = condition::status(condition) {
-            acts = true;
-            perform.condition_status(condition, status);
-        }
-    }
-    acts
 }

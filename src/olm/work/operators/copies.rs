@@ -242,7 +242,7 @@ impl Keeper {
 }
 
 /// `None` for one that has no name, which does not exist.
-fn live(metadata: ObjectMeta) -> Option<(Key, Live)> {
+pub(crate) fn live(metadata: ObjectMeta) -> Option<(Key, Live)> {
     let text =
         |texts: &Option<BTreeMap<String, String>>, key: &str| texts.as_ref().and_then(|texts| texts.get(key).cloned());
     // One that was only begun has a content that it was to have.

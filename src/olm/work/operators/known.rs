@@ -1,28 +1,27 @@
 //! What is known of the cluster at one moment.
 
-use super::live::Live;
 use super::made::Made;
 use super::memory::Memory;
-use super::roles::{Roles, is_same};
+use super::roles::{Roles, Views, is_same};
+use super::seen::Seen;
 use super::served::{self, Natives};
 use super::views::{ConditionView, ConfigView, Csv, CsvView, GroupView};
 use crate::olm::api::olm_config::{self, OLMConfig};
-use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::operator::deployment::Live as LiveDeployment;
 use crate::olm::operator::deployment::config::{Proxy, Subscriber};
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
 use crate::olm::operator::roles::GROUP_KIND;
+use crate::olm::operator::turn::Namespace;
 use crate::olm::operator::{Group, component};
-use crate::olm::work::follow::{by_id, by_namespace, id};
-use crate::olm::work::version::ServerVersion;
+use crate::olm::work::follow::id;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Id = (String, String);
 
-pub(super) struct Known {
+pub(crate) struct Known {
     csvs: BTreeMap<Id, Arc<CsvView>>,
     groups: BTreeMap<Id, Arc<GroupView>>,
     conditions: BTreeMap<Id, Arc<ConditionView>>,
@@ -44,61 +43,39 @@ pub(super) struct Known {
     kubernetes: Result<semver::Version, String>,
 }
 
-/// A namespace with ClusterServiceVersions, OperatorGroups or OperatorConditions.
-pub(super) struct Namespace<'a> {
-    pub name: &'a str,
-    pub csvs: BTreeMap<&'a str, &'a Csv>,
-    pub groups: Vec<Group<'a>>,
-    pub conditions: BTreeMap<&'a str, &'a OperatorCondition>,
-    pub deployments: BTreeMap<String, LiveDeployment>,
-    /// All of its ClusterServiceVersions can be read.
-    pub is_whole: bool,
-    pub subscribers: &'a [Subscriber],
-}
-
 impl Known {
-    /// `None` before everything is known.
-    pub(super) fn of(live: &Live, memory: &Memory, version: &ServerVersion) -> Option<Known> {
-        let (csvs, groups, conditions) = (by_id(&live.csvs)?, by_id(&live.groups)?, by_id(&live.conditions)?);
-        let version = version.known()?;
-        let kubernetes = version.map(|version| version.number());
-        let namespaces = live.namespaces.all()?.into_iter().filter(|(_, it)| it.is_active);
-        let namespaces = namespaces.map(|(name, it)| (name, it.labels.clone())).collect();
-        let configs = if live.configs.is_absent() { BTreeMap::new() } else { live.configs.all()? };
-        let deployments = by_id(&live.deployments)?.into_iter().map(|(id, it)| {
+    /// `version`: of the API server.
+    pub(crate) fn of(seen: Seen, memory: &Memory, version: Result<semver::Version, String>) -> Known {
+        let namespaces = seen.namespaces.iter().filter(|(_, it)| it.is_active);
+        let deployments = by_id(&seen.deployments).map(|(id, it)| {
             let kept = memory.kept(&id, &it.object);
             let (object, writers) = (it.object.clone(), it.writers.clone());
             (id, LiveDeployment { object, writers, scaled: it.scaled, kept })
         });
-        let roles = Roles {
-            roles: live.roles.all()?,
-            bindings: live.bindings.all()?,
-            cluster_roles: live.cluster_roles.all()?,
-            cluster_bindings: live.cluster_bindings.all()?,
-        };
-        let api_services = live.api_services.all()?;
-        let made = Made::of(live, &roles, &api_services)?;
-        live.secrets.all()?;
-        Some(Known {
-            csvs,
-            groups,
-            conditions,
-            unread_csvs: live.csvs.undecodable().into_keys().map(|name| id(&name)).collect(),
-            has_all_groups: live.groups.undecodable().is_empty(),
-            config: configs.get(olm_config::NAME).cloned(),
-            namespaces,
+        let mut subscribers: BTreeMap<String, Vec<Subscriber>> = BTreeMap::new();
+        for ((namespace, _), it) in by_id(&seen.subscribers) {
+            subscribers.entry(namespace).or_default().push(it.subscriber.clone());
+        }
+        let made = Made::of(&seen);
+        Known {
+            csvs: by_id(&seen.csvs).map(|(id, it)| (id, it.clone())).collect(),
+            groups: by_id(&seen.groups).map(|(id, it)| (id, it.clone())).collect(),
+            conditions: by_id(&seen.conditions).map(|(id, it)| (id, it.clone())).collect(),
+            namespaces: namespaces.map(|(name, it)| (name.clone(), it.labels.clone())).collect(),
             deployments: deployments.collect(),
-            subscribers: by_namespace(&live.subscribers, |it| it.subscriber.clone())?,
-            // Until it is known whether there is one, no pod begins that would have to be replaced.
-            proxy: proxy(live)?,
-            definitions: live.definitions.all()?.into_iter().map(|(name, it)| (name, it.definition.clone())).collect(),
-            services: api_services.into_iter().map(|(name, it)| (name, it.service.clone())).collect(),
-            accounts: by_id(&live.accounts)?.into_iter().map(|(id, it)| (id, it.account.clone())).collect(),
-            rights: memory.rights(&roles),
+            subscribers,
+            proxy: seen.proxies.get("cluster").map(|it| it.proxy.clone()).unwrap_or_default(),
+            definitions: seen.definitions.iter().map(|(name, it)| (name.clone(), it.definition.clone())).collect(),
+            services: seen.api_services.iter().map(|(name, it)| (name.clone(), it.service.clone())).collect(),
+            accounts: by_id(&seen.accounts).map(|(id, it)| (id, it.account.clone())).collect(),
+            rights: memory.rights(&seen.roles),
             components: memory.components(&made),
-            roles,
-            kubernetes,
-        })
+            config: seen.configs.get(olm_config::NAME).cloned(),
+            unread_csvs: seen.unread_csvs,
+            has_all_groups: !seen.has_unread_groups,
+            roles: seen.roles,
+            kubernetes: version,
+        }
     }
 
     pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
@@ -134,16 +111,12 @@ impl Known {
         }
     }
 
-    pub(super) fn csvs(&self) -> impl Iterator<Item = &Csv> {
+    pub(crate) fn csvs(&self) -> impl Iterator<Item = &Csv> {
         self.csvs.values().map(|it| &*it.0)
     }
 
-    pub(super) fn has_account(&self, namespace: &str, name: &str) -> bool {
-        self.accounts.contains_key(&(namespace.to_owned(), name.to_owned()))
-    }
-
     /// Groups and versions of kinds that have to be served, whoever defines them.
-    pub(super) fn natives(&self) -> Natives {
+    pub(crate) fn natives(&self) -> Natives {
         let specs = self.csvs.values().map(|it| &it.0.spec);
         let natives = specs.clone().flat_map(|spec| &spec.native_apis).map(|it| (it.group.clone(), it.version.clone()));
         let required = specs.flat_map(|spec| &spec.api_service_definitions.required);
@@ -151,7 +124,7 @@ impl Known {
     }
 
     /// Differs where other kinds are served.
-    pub(super) fn kinds_version(&self) -> u64 {
+    pub(crate) fn kinds_version(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
         for (name, it) in &self.definitions {
@@ -164,7 +137,7 @@ impl Known {
     }
 
     /// Labels of namespaces that can be written into, by their names.
-    pub(super) fn labels(&self) -> &Namespaces {
+    pub(crate) fn labels(&self) -> &Namespaces {
         &self.namespaces
     }
 
@@ -173,15 +146,21 @@ impl Known {
         self.has_all_groups
     }
 
-    pub(super) fn csv_views(&self) -> &BTreeMap<Id, Arc<CsvView>> {
+    pub(crate) fn csv_views(&self) -> &BTreeMap<Id, Arc<CsvView>> {
         &self.csvs
     }
 
-    pub(super) fn unread_csvs(&self) -> &[Id] {
+    pub(crate) fn unread_csvs(&self) -> &[Id] {
         &self.unread_csvs
     }
 
-    pub(super) fn config(&self) -> Option<&OLMConfig> {
+    /// Whether operators for all namespaces are not copied.
+    pub(crate) fn has_no_copies(&self) -> bool {
+        let features = self.config().and_then(|config| config.spec.features.as_ref());
+        features.and_then(|features| features.disable_copied_csvs).unwrap_or_default()
+    }
+
+    pub(crate) fn config(&self) -> Option<&OLMConfig> {
         self.config.as_ref().map(|it| &*it.0)
     }
 
@@ -235,12 +214,9 @@ impl Known {
     }
 }
 
-/// `None` before it is known.
-fn proxy(live: &Live) -> Option<Proxy> {
-    if live.proxies.is_absent() {
-        return Some(Proxy::default());
-    }
-    Some(live.proxies.all()?.get("cluster").map(|it| it.proxy.clone()).unwrap_or_default())
+/// By namespace and name, in this order.
+fn by_id<V>(views: &Views<V>) -> impl Iterator<Item = (Id, &Arc<V>)> {
+    views.iter().map(|(name, view)| (id(name), view))
 }
 
 fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {

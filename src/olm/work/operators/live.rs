@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Clone)]
-pub(super) struct Live {
+pub(crate) struct Live {
     /// Without copies.
     pub csvs: Arc<Followed<CsvView>>,
     pub groups: Arc<Followed<GroupView>>,
@@ -116,8 +116,33 @@ impl Live {
         }
     }
 
+    /// Nothing is followed: who has made it tells of objects.
+    pub(crate) fn detached() -> Live {
+        Live {
+            csvs: Followed::detached(),
+            groups: Followed::detached(),
+            conditions: Followed::detached(),
+            configs: Followed::detached(),
+            namespaces: Followed::detached(),
+            deployments: Followed::detached(),
+            definitions: Followed::detached(),
+            api_services: Followed::detached(),
+            accounts: Followed::detached(),
+            roles: Followed::detached(),
+            bindings: Followed::detached(),
+            cluster_roles: Followed::detached(),
+            cluster_bindings: Followed::detached(),
+            subscribers: Followed::detached(),
+            proxies: Followed::detached(),
+            services: Followed::detached(),
+            mutating: Followed::detached(),
+            validating: Followed::detached(),
+            secrets: Followed::detached(),
+        }
+    }
+
     /// An object as the API server has answered it.
-    pub(super) fn on_component(&self, kind: component::Kind, answer: Value) {
+    pub(crate) fn on_component(&self, kind: component::Kind, answer: Value) {
         match kind {
             component::Kind::Service => self.services.on_answer(answer),
             component::Kind::Role => self.roles.on_answer(answer),

@@ -1,7 +1,7 @@
 //! All objects beside Deployments that were made for operators and groups.
 
-use super::live::Live;
 use super::roles::{Roles, Views, is_same};
+use super::seen::Seen;
 use super::views::{ComponentView, ServiceView};
 use crate::olm::operator::component::{Kind, Known};
 use serde_json::Value;
@@ -17,15 +17,14 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// `None` before all of them are known.
-    pub(super) fn of(live: &Live, roles: &Roles, api_services: &Views<ServiceView>) -> Option<Made> {
-        Some(Made {
-            roles: roles.clone(),
-            api_services: api_services.clone(),
-            services: live.services.all()?,
-            mutating: live.mutating.all()?,
-            validating: live.validating.all()?,
-        })
+    pub(super) fn of(seen: &Seen) -> Made {
+        Made {
+            roles: seen.roles.clone(),
+            api_services: seen.api_services.clone(),
+            services: seen.services.clone(),
+            mutating: seen.mutating.clone(),
+            validating: seen.validating.clone(),
+        }
     }
 
     /// Whether these are the same objects.

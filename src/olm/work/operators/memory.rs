@@ -20,7 +20,7 @@ const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 
 /// What the process remembers of its writes. Without it, some would be done once more.
 #[derive(Default)]
-pub(super) struct Memory(Mutex<Remembered>);
+pub(crate) struct Memory(Mutex<Remembered>);
 
 #[derive(Default)]
 struct Remembered {
@@ -80,7 +80,7 @@ impl Memory {
     }
 
     /// A Deployment was written.
-    pub(super) fn on_deployment(&self, id: &Id, (written, answer): (&Value, &Value)) {
+    pub(crate) fn on_deployment(&self, id: &Id, (written, answer): (&Value, &Value)) {
         let kept = deployment::kept(written, answer);
         let mut remembered = self.lock();
         match written_hash(written).filter(|_| !kept.is_empty()) {
@@ -95,7 +95,7 @@ impl Memory {
 
     /// `to`: a hash of what the object was changed to. `fields`: those that differed. Returns those of them that have been changed back
     /// so often lately that somebody else must be told.
-    pub(super) fn on_written(&self, key: &str, to: &str, fields: Vec<String>, at: Instant) -> Vec<String> {
+    pub(crate) fn on_written(&self, key: &str, to: &str, fields: Vec<String>, at: Instant) -> Vec<String> {
         let mut remembered = self.lock();
         remembered.forget(at);
         let changes = remembered.changes.entry(key.to_owned()).or_default();
@@ -106,7 +106,7 @@ impl Memory {
     }
 
     /// How long it rests after the change to this that is begun now.
-    pub(super) fn rest(&self, key: &str, to: &str, at: Instant) -> Duration {
+    pub(crate) fn rest(&self, key: &str, to: &str, at: Instant) -> Duration {
         rest(self.changes(key, to, at).saturating_add(1))
     }
 

@@ -10,12 +10,13 @@ use super::views::Csv;
 use crate::cluster::writer::Writer;
 use crate::cluster::{ApiError, Kind, Objects};
 use crate::olm::api::GROUP;
-use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, Phase};
+use crate::olm::api::cluster_service_version::Phase;
 use crate::olm::api::olm_config::OLMConfig;
-use crate::olm::api::operator_condition::{OperatorCondition, OperatorConditionStatus};
+use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::operator_group::OperatorGroup;
 use crate::olm::operator::deployment::{self, CONTESTED, Change, Live as LiveDeployment, Write};
 use crate::olm::operator::serving::conversion;
+use crate::olm::operator::turn::Action;
 use crate::olm::operator::{State, component};
 use crate::olm::permissions::hash;
 use crate::olm::work::scoped::Accounts;
@@ -108,11 +109,30 @@ impl Perform<'_> {
         to.map_or(Duration::ZERO, |to| self.memory.rest(&key.to_string(), to, self.at))
     }
 
-    pub(super) fn patch(&self, csv: &Csv, patch: Value) {
+    /// Certificates are made and kept elsewhere.
+    pub(super) fn act(&self, action: Action<'_>) {
+        match action {
+            Action::Patch { csv, patch } => self.patch(csv, patch),
+            Action::Status { csv, states, patch, is_replaced } => self.status(csv, states, patch, is_replaced),
+            Action::Delete { csv } => self.delete(csv),
+            Action::Deployment { csv, write, account } => self.deployment(csv, write, account),
+            Action::Component(write) => self.component(write),
+            Action::Conversion(write) => self.conversion(write),
+            Action::Group { group, patch } => self.group(group, Part::Object(patch)),
+            Action::GroupStatus { group, patch } => self.group(group, Part::Status(patch)),
+            Action::Namespace { name, patch } => self.namespace(name, patch),
+            Action::Condition { csv, exists, object } => self.condition(csv, exists, object),
+            Action::ConditionStatus { condition, patch } => self.condition_status(condition, patch),
+            Action::Impossible { what, error } => tracing::warn!(%error, "{what}"),
+            Action::Certificate { .. } => {}
+        }
+    }
+
+    fn patch(&self, csv: &Csv, patch: Value) {
         self.patched(Key::Csv(id(csv)), (csv_kind(), id(csv)), Part::Object(patch), |live, it| live.csvs.on_answer(it));
     }
 
-    pub(super) fn status(&self, csv: &Csv, states: Vec<State>, status: ClusterServiceVersionStatus, is_replaced: bool) {
+    fn status(&self, csv: &Csv, states: Vec<State>, patch: Value, is_replaced: bool) {
         let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
         let (events, figures) = (self.events.clone(), self.figures.clone());
         let before = csv.status.clone().unwrap_or_default();
@@ -124,10 +144,7 @@ impl Perform<'_> {
             .filter(|(at, it)| *at > 0 || !it.is_told(&before))
             .map(|(_, it)| it)
             .collect();
-        let version = csv.metadata.resource_version.clone();
-        let status = with_removals(&json!(before), json!(status));
         self.begin(Key::Csv(id.clone()), async move {
-            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
             let answer = objects.merge_patch_status(&csv_kind(), &id.0, &id.1, &patch).await;
             let answer = absent_is_done(answer)?;
             if !answer.is_null() {
@@ -141,7 +158,7 @@ impl Perform<'_> {
         });
     }
 
-    pub(super) fn delete(&self, csv: &Csv) {
+    fn delete(&self, csv: &Csv) {
         let (id, objects) = (id(csv), self.objects.clone());
         let uid = csv.metadata.uid.clone().unwrap_or_default();
         self.begin(
@@ -151,7 +168,7 @@ impl Perform<'_> {
     }
 
     /// `account`: that whose rights count; empty for those of this process.
-    pub(super) fn deployment(&self, csv: &Csv, write: Write, account: &str) {
+    fn deployment(&self, csv: &Csv, write: Write, account: &str) {
         let id = (csv.metadata.namespace.clone().unwrap_or_default(), write.name().to_owned());
         let (objects, live, memory) = (self.objects.clone(), self.live.clone(), self.memory.clone());
         let (of, at, events, about) = (id.clone(), self.at, self.events.clone(), reference(csv));
@@ -176,18 +193,11 @@ impl Perform<'_> {
         });
     }
 
-    pub(super) fn group(&self, group: &OperatorGroup, status: Value) {
-        let version = &group.metadata.resource_version;
-        let patch = Part::Status(json!({"metadata": {"resourceVersion": version}, "status": status}));
+    fn group(&self, group: &OperatorGroup, patch: Part) {
         self.patched(Key::Group(id(group)), (group_kind(), id(group)), patch, |live, it| live.groups.on_answer(it));
     }
 
-    pub(super) fn group_metadata(&self, group: &OperatorGroup, patch: Value) {
-        let patch = Part::Object(patch);
-        self.patched(Key::Group(id(group)), (group_kind(), id(group)), patch, |live, it| live.groups.on_answer(it));
-    }
-
-    pub(super) fn namespace(&self, name: String, patch: Value) {
+    fn namespace(&self, name: String, patch: Value) {
         let (key, of) = (Key::Namespace(name.clone()), (namespace_kind(), (String::new(), name)));
         self.patched(key, of, Part::Object(patch), |live, it| live.namespaces.on_answer(it));
     }
@@ -200,7 +210,7 @@ impl Perform<'_> {
     }
 
     /// Makes the OperatorCondition of a ClusterServiceVersion, or patches it.
-    pub(super) fn condition(&self, csv: &Csv, exists: bool, object: Value) {
+    fn condition(&self, csv: &Csv, exists: bool, object: Value) {
         let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
         self.begin(Key::Condition(id.clone()), async move {
             let answer = match exists {
@@ -212,21 +222,19 @@ impl Perform<'_> {
         });
     }
 
-    pub(super) fn condition_status(&self, condition: &OperatorCondition, status: OperatorConditionStatus) {
-        let version = &condition.metadata.resource_version;
-        let patch = Part::Status(json!({"metadata": {"resourceVersion": version}, "status": status}));
+    fn condition_status(&self, condition: &OperatorCondition, patch: Value) {
         let (key, of) = (Key::ConditionStatus(id(condition)), (condition_kind(), id(condition)));
-        self.patched(key, of, patch, |live, it| live.conditions.on_answer(it));
+        self.patched(key, of, Part::Status(patch), |live, it| live.conditions.on_answer(it));
     }
 
     /// How the objects of a definition are converted.
-    pub(super) fn conversion(&self, conversion::Write { name, patch }: conversion::Write) {
+    fn conversion(&self, conversion::Write { name, patch }: conversion::Write) {
         let (key, of) = (Key::Conversion(name.clone()), (definition_kind(), (String::new(), name)));
         self.patched(key, of, Part::Object(patch), |live, it| live.definitions.on_answer(it));
     }
 
     /// An object beside Deployments.
-    pub(super) fn component(&self, write: component::Write) {
+    fn component(&self, write: component::Write) {
         let (objects, live, memory, at) = (self.objects.clone(), self.live.clone(), self.memory.clone(), self.at);
         let key = Key::Component(write.id().clone());
         let to = write.object().map(|object| hash(object, ""));
@@ -286,16 +294,6 @@ fn absent_is_done(answer: Result<Value, ApiError>) -> Result<Value, ApiError> {
         Err(error) if error.is_not_found() => Ok(Value::Null),
         answer => answer,
     }
-}
-
-/// As a merge patch: what was there and is not any more is null.
-fn with_removals(before: &Value, mut after: Value) -> Value {
-    if let (Some(before), Some(after)) = (before.as_object(), after.as_object_mut()) {
-        for key in before.keys() {
-            after.entry(key.clone()).or_insert(Value::Null);
-        }
-    }
-    after
 }
 
 /// What was written, the answer, and what it differed in; `None` where it is gone.
@@ -378,12 +376,5 @@ mod tests {
         .map(|it| (it.warning, it.reason, it.note));
         let expected = [false, false, false, false, false, false, true].map(|it| (it, "R", "m".to_owned()));
         assert_eq!(warnings, expected);
-    }
-
-    #[test]
-    fn what_is_not_in_the_status_any_more_is_removed() {
-        let before = json!({"phase": "Pending", "requirementStatus": [1], "message": "m"});
-        let patch = with_removals(&before, json!({"phase": "Failed", "reason": "r"}));
-        assert_eq!(patch, json!({"phase": "Failed", "reason": "r", "requirementStatus": null, "message": null}));
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// As it was when copies were planned last.
-pub(super) struct Planned {
+pub(crate) struct Planned {
     csvs: BTreeMap<Key, Arc<CsvView>>,
     unread: Vec<Key>,
     namespaces: BTreeSet<String>,
@@ -21,7 +21,7 @@ pub(super) struct Planned {
 
 impl Planned {
     /// The plan, and what it depends on.
-    pub(super) fn of(known: &Known, rules: Rules, now: Timestamp) -> (Plan, Planned) {
+    pub(crate) fn of(known: &Known, rules: Rules, now: Timestamp) -> (Plan, Planned) {
         let key = |source: Source| ((source.namespace.clone(), source.name.clone()), source);
         let mut plan = Plan {
             sources: known.csvs().filter_map(|csv| Source::of(csv, now)).map(key).collect(),
@@ -55,7 +55,7 @@ impl Planned {
     }
 
     /// Whether the plan would be the same.
-    pub(super) fn holds(&self, known: &Known, rules: &Rules, now: Timestamp) -> bool {
+    pub(crate) fn holds(&self, known: &Known, rules: &Rules, now: Timestamp) -> bool {
         self.rules == *rules
             && self.next.is_none_or(|next| now < next)
             && is_same(&self.csvs, known.csv_views())
@@ -64,7 +64,7 @@ impl Planned {
     }
 
     /// When it becomes another one although nothing has changed.
-    pub(super) fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         self.next
     }
 }

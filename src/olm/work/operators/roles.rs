@@ -6,11 +6,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) type Views<V> = BTreeMap<String, Arc<V>>;
+pub(crate) type Views<V> = BTreeMap<String, Arc<V>>;
 
 /// By name, with the namespace before it.
 #[derive(Clone, Default)]
-pub(super) struct Roles {
+pub(crate) struct Roles {
     pub roles: Views<RoleView<false>>,
     pub bindings: Views<BindingView<false>>,
     pub cluster_roles: Views<RoleView<true>>,
@@ -18,13 +18,13 @@ pub(super) struct Roles {
 }
 
 /// Whether these are the same objects.
-pub(super) fn is_same<K, V>(one: &BTreeMap<K, Arc<V>>, other: &BTreeMap<K, Arc<V>>) -> bool {
+pub(crate) fn is_same<K, V>(one: &BTreeMap<K, Arc<V>>, other: &BTreeMap<K, Arc<V>>) -> bool {
     one.len() == other.len() && one.values().zip(other.values()).all(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 impl Roles {
     /// Whether these are the same objects.
-    pub(super) fn is_same(&self, other: &Roles) -> bool {
+    pub(crate) fn is_same(&self, other: &Roles) -> bool {
         is_same(&self.roles, &other.roles)
             && is_same(&self.bindings, &other.bindings)
             && is_same(&self.cluster_roles, &other.cluster_roles)
@@ -32,7 +32,7 @@ impl Roles {
     }
 
     /// Those that were made for operators and groups.
-    pub(super) fn made(&self) -> impl Iterator<Item = &Arc<Value>> {
+    pub(crate) fn made(&self) -> impl Iterator<Item = &Arc<Value>> {
         let roles = self.roles.values().filter_map(|it| it.made.as_ref());
         let bindings = self.bindings.values().filter_map(|it| it.made.as_ref());
         let cluster_roles = self.cluster_roles.values().filter_map(|it| it.made.as_ref());
@@ -40,7 +40,7 @@ impl Roles {
         roles.chain(bindings).chain(cluster_roles).chain(cluster_bindings)
     }
 
-    pub(super) fn rights(&self) -> Rights {
+    pub(crate) fn rights(&self) -> Rights {
         let namespaced = self.bindings.iter().map(|(name, it)| Binding {
             namespace: name.split_once('/').map_or("", |(namespace, _)| namespace),
             role: &it.role,

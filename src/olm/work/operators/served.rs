@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Group, version and kind.
-pub(super) type Kinds = BTreeSet<(String, String, String)>;
+pub(crate) type Kinds = BTreeSet<(String, String, String)>;
 /// Group and version.
-pub(super) type Natives = BTreeSet<(String, String)>;
+pub(crate) type Natives = BTreeSet<(String, String)>;
 
 /// Before each time that it is asked, in milliseconds.
 const PAUSES: [u64; 6] = [0, 500, 1000, 2000, 4000, 8000];

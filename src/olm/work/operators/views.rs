@@ -23,9 +23,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) type Csv = ClusterServiceVersion;
+pub(crate) type Csv = ClusterServiceVersion;
 /// Of an object that has to do with operators.
-pub(super) type Belonging = Option<Arc<Membership>>;
+pub(crate) type Belonging = Option<Arc<Membership>>;
 
 fn version(metadata: &ObjectMeta) -> String {
     metadata.resource_version.clone().unwrap_or_default()
@@ -39,7 +39,7 @@ fn uid(metadata: &ObjectMeta) -> String {
 macro_rules! whole {
     ($($view:ident of $object:ident, without $drop:expr;)+) => {$(
         #[derive(Clone, Debug)]
-        pub(super) struct $view(pub Arc<$object>);
+        pub(crate) struct $view(pub Arc<$object>);
 
         impl View for $view {
             type Object = $object;
@@ -88,7 +88,7 @@ fn for_people(csv: &mut ClusterServiceVersion) {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct NamespaceView {
+pub(crate) struct NamespaceView {
     version: String,
     pub labels: BTreeMap<String, String>,
     /// It is not being deleted.
@@ -112,7 +112,7 @@ impl View for NamespaceView {
 
 /// A Subscription as far as it counts for Deployments.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SubscriberView {
+pub(crate) struct SubscriberView {
     version: String,
     pub subscriber: Subscriber,
     pub membership: Belonging,
@@ -139,7 +139,7 @@ impl View for SubscriberView {
 
 /// The proxy of the cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ProxyView {
+pub(crate) struct ProxyView {
     version: String,
     pub proxy: Proxy,
 }
@@ -158,7 +158,7 @@ impl View for ProxyView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct DeploymentView {
+pub(crate) struct DeploymentView {
     version: String,
     pub object: Arc<Value>,
     pub writers: Arc<Vec<Value>>,
@@ -188,7 +188,7 @@ impl View for DeploymentView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct DefinitionView {
+pub(crate) struct DefinitionView {
     version: String,
     pub definition: Definition,
     pub membership: Belonging,
@@ -209,7 +209,7 @@ impl View for DefinitionView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ServiceView {
+pub(crate) struct ServiceView {
     version: String,
     pub service: ApiService,
     pub made: Option<Arc<Value>>,
@@ -247,7 +247,7 @@ impl View for ServiceView {
 
 /// Of a Secret only metadata is kept, and nothing else is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SecretView {
+pub(crate) struct SecretView {
     version: String,
     pub metadata: Arc<Value>,
     pub membership: Belonging,
@@ -270,7 +270,7 @@ impl View for SecretView {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct AccountView {
+pub(crate) struct AccountView {
     version: String,
     pub account: Account,
     pub membership: Belonging,
@@ -314,7 +314,7 @@ fn whole(kind: component::Kind, object: Whole) -> Value {
 
 /// A Role or ClusterRole.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct RoleView<const CLUSTER: bool> {
+pub(crate) struct RoleView<const CLUSTER: bool> {
     version: String,
     pub rules: Rules,
     pub made: Option<Arc<Value>>,
@@ -338,7 +338,7 @@ impl<const CLUSTER: bool> View for RoleView<CLUSTER> {
 
 /// A RoleBinding or ClusterRoleBinding.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct BindingView<const CLUSTER: bool> {
+pub(crate) struct BindingView<const CLUSTER: bool> {
     version: String,
     pub role: RoleRef,
     pub subjects: Vec<Subject>,
@@ -367,7 +367,7 @@ impl<const CLUSTER: bool> View for BindingView<CLUSTER> {
 
 /// An object that was made for an operator or a group. `KIND`: its place in [`component::Kind::ALL`].
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ComponentView<const KIND: usize> {
+pub(crate) struct ComponentView<const KIND: usize> {
     version: String,
     pub object: Arc<Value>,
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// Of any kind: whoever follows objects asks them for their metadata alone.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = Deployment)]
-pub(super) struct Whole {
+pub(crate) struct Whole {
     pub metadata: ObjectMeta,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
@@ -18,7 +18,7 @@ pub(super) struct Whole {
 
 impl Whole {
     /// Whether its replicas were set by its scale, as autoscalers and `kubectl scale` do.
-    pub(super) fn is_scaled(&self) -> bool {
+    pub(crate) fn is_scaled(&self) -> bool {
         let replicas = |fields: &Value| fields.pointer("/f:spec/f:replicas").is_some();
         let mut managed = self.metadata.managed_fields.iter().flatten();
         managed.any(|it| {
@@ -27,18 +27,18 @@ impl Whole {
     }
 
     /// Who has written which fields.
-    pub(super) fn writers(&self) -> Vec<Value> {
+    pub(crate) fn writers(&self) -> Vec<Value> {
         let entries = self.metadata.managed_fields.iter().flatten().filter(|it| it.subresource.is_none());
         entries.filter_map(|it| serde_json::to_value(it).ok()).collect()
     }
 
     /// A field; its default where it is missing or has another form.
-    pub(super) fn field<T: DeserializeOwned + Default>(&self, name: &str) -> T {
+    pub(crate) fn field<T: DeserializeOwned + Default>(&self, name: &str) -> T {
         self.rest.get(name).and_then(|value| T::deserialize(value).ok()).unwrap_or_default()
     }
 
     /// The object without what only tells who has written it. `of`: its apiVersion and kind, which elements of lists do not have.
-    pub(super) fn into_value(mut self, of: (&str, &str)) -> Value {
+    pub(crate) fn into_value(mut self, of: (&str, &str)) -> Value {
         self.metadata.managed_fields = None;
         let mut object = self.rest;
         object.insert("metadata".to_owned(), serde_json::to_value(self.metadata).unwrap_or_default());

@@ -1,15 +1,15 @@
 //! What was found as it has to be, so that it is not compared again as long as nothing has changed.
 
-use crate::olm::operator::component::{Id, Known};
+use super::component::{Id, Known};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 
 /// By what objects are made for.
-#[derive(Default)]
-pub(super) struct Settled(Mutex<BTreeMap<String, Entry>>);
+#[derive(Debug, Default)]
+pub(crate) struct Settled(BTreeMap<String, Entry>);
 
+#[derive(Debug)]
 struct Entry {
     /// What they are made from.
     from: u64,
@@ -30,20 +30,19 @@ fn version(known: &Known, id: &Id) -> Option<String> {
 impl Settled {
     /// The objects, if they are as they have to be.
     pub(super) fn ids(&self, what: &str, from: u64, known: &Known) -> Option<Vec<Id>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = all.get(what).filter(|entry| entry.from == from)?;
+        let entry = self.0.get(what).filter(|entry| entry.from == from)?;
         let is_same = |(id, of): &(Id, String)| version(known, id).as_ref() == Some(of);
         entry.objects.iter().all(is_same).then(|| entry.objects.iter().map(|(id, _)| id.clone()).collect())
     }
 
     /// None of them has to be written.
-    pub(super) fn settle(&self, what: String, from: u64, objects: &[Value], known: &Known) {
+    pub(super) fn settle(&mut self, what: String, from: u64, objects: &[Value], known: &Known) {
         let objects = objects.iter().filter_map(Id::of).filter_map(|id| Some((version(known, &id)?, id)));
         let objects = objects.map(|(version, id)| (id, version)).collect();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(what, Entry { from, objects });
+        self.0.insert(what, Entry { from, objects });
     }
 
-    pub(super) fn retain(&self, is_kept: impl Fn(&str) -> bool) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|what, _| is_kept(what));
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.0.retain(|what, _| is_kept(what));
     }
 }

@@ -1,8 +1,8 @@
 //! How many versions are installed side by side. Where hundreds are created at once, all of them run sooner if some begin after others:
 //! each has its writes together, and waits for its own pods alone.
 
-use super::views::Csv;
-use crate::olm::operator::{is_new, is_under_way};
+use super::{is_new, is_under_way};
+use crate::olm::api::cluster_service_version::ClusterServiceVersion as Csv;
 use jiff::{SignedDuration, Timestamp};
 
 /// So many.
@@ -11,7 +11,7 @@ const SIDE_BY_SIDE: usize = 64;
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// For versions that have only been created.
-pub(super) struct Room {
+pub(crate) struct Room {
     free: usize,
     /// When one of those that are under way is not waited for any more.
     until: Option<Timestamp>,
@@ -19,23 +19,23 @@ pub(super) struct Room {
 
 impl Room {
     /// What those leave that are being installed.
-    pub(super) fn of<'a>(csvs: impl Iterator<Item = &'a Csv>, now: Timestamp) -> Room {
+    pub(crate) fn of<'a>(csvs: impl Iterator<Item = &'a Csv>, now: Timestamp) -> Room {
         let under_way: Vec<Timestamp> = csvs.filter_map(|csv| is_under_way(csv, now)).collect();
         Room { free: SIDE_BY_SIDE.saturating_sub(under_way.len()), until: under_way.into_iter().min() }
     }
 
     /// Whether this one may begin, or has begun.
-    pub(super) fn has_for(&self, csv: &Csv, now: Timestamp) -> bool {
+    pub(crate) fn has_for(&self, csv: &Csv, now: Timestamp) -> bool {
         self.free > 0 || !is_new(csv) || is_late(csv, now)
     }
 
     /// `does`: something is written for it. One that waits for others takes no place.
-    pub(super) fn take(&mut self, csv: &Csv, does: bool) {
+    pub(crate) fn take(&mut self, csv: &Csv, does: bool) {
         self.free = self.free.saturating_sub(usize::from(does && is_new(csv)));
     }
 
     /// When there may be room although nothing has changed.
-    pub(super) fn until(&self) -> Option<Timestamp> {
+    pub(crate) fn until(&self) -> Option<Timestamp> {
         self.until
     }
 }

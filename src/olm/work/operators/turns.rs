@@ -1,0 +1,104 @@
+//! What is done for operators and groups in each turn, whoever performs it: it is looked at again only where something has changed.
+
+use super::idle::{Around, Idle};
+use super::known::Known;
+use super::served::Kinds;
+use crate::olm::operator::copies::book;
+use crate::olm::operator::room::Room;
+use crate::olm::operator::serving::certificate;
+use crate::olm::operator::settled::Settled;
+use crate::olm::operator::tenancy::{self, Tenancy};
+use crate::olm::operator::turn::{self, Act, Namespace, of_groups, of_namespace};
+use crate::olm::operator::{Tenant, component};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// What was found in turns before.
+#[derive(Default)]
+pub(crate) struct Turns {
+    idle: Idle,
+    settled: Settled,
+}
+
+/// Says which copies of a ClusterServiceVersion there are in some namespaces: their uids by namespace.
+type Copied<'a> = dyn Fn(&book::Key, &[String]) -> BTreeMap<String, String> + 'a;
+
+/// What a turn depends on that is no object which is followed.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside<'a> {
+    pub served: &'a Kinds,
+    /// Why objects cannot be written, by kind and name.
+    pub refused: &'a BTreeMap<String, String>,
+    /// Certificates of a namespace by the names of their Secrets.
+    pub certificates: &'a dyn Fn(&str) -> BTreeMap<String, certificate::Known>,
+    pub copies: &'a Copied<'a>,
+}
+
+impl Turns {
+    /// Tells what is to be written, and returns when something has to be done although nothing has changed.
+    pub(crate) fn turn(
+        &mut self,
+        known: &Known,
+        beside: Beside<'_>,
+        (now, at): (Timestamp, Instant),
+        act: &mut Act<'_>,
+    ) -> Option<Timestamp> {
+        let namespaces: Vec<Namespace<'_>> = known.namespaces().collect();
+        let tenants: Vec<tenancy::Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
+        let tenancy = Tenancy::new(&tenants);
+        let world = known.world(beside.served);
+        let has_other_role = |name: &str| known.has_other_role(name);
+        let components: &component::Known = known.components();
+        let around = turn::Around {
+            world: &world,
+            namespaces: known.labels(),
+            has_all_groups: known.has_all_groups(),
+            proxy: known.proxy(),
+            components,
+            refused: beside.refused,
+            has_other_role: &has_other_role,
+        };
+        self.idle.begin(Around { known, served: beside.served, refused: beside.refused }, at);
+        let (mut next, mut room) = (None, Room::of(known.csvs(), now));
+        for namespace in &namespaces {
+            let again = self.bring(namespace, (known, around, &mut room), (&tenancy, beside), now, act);
+            next = next.into_iter().chain(again).min();
+        }
+        of_groups(&namespaces, &tenancy, around, &mut self.settled, act);
+        next
+    }
+
+    /// Ends a turn, in which nothing was known but this.
+    pub(crate) fn end(&mut self, known: Known, served: Kinds, refused: BTreeMap<String, String>, at: Instant) {
+        self.idle.end(known, served, refused, at);
+    }
+
+    /// Returns when something has to be done in the namespace although nothing has changed.
+    fn bring(
+        &mut self,
+        namespace: &Namespace<'_>,
+        (known, around, room): (&Known, turn::Around<'_>, &mut Room),
+        (tenancy, beside): (&Tenancy<'_>, Beside<'_>),
+        now: Timestamp,
+        act: &mut Act<'_>,
+    ) -> Option<Timestamp> {
+        let certificates = (beside.certificates)(namespace.name);
+        let copies =
+            |name: &str, targets: &[String]| (beside.copies)(&(namespace.name.to_owned(), name.to_owned()), targets);
+        let tenants = namespace.csvs.values().map(|csv| namespace.tenant(csv, (tenancy, known.labels()), copies));
+        let tenants: Vec<Tenant<'_>> = tenants.collect();
+        // Nothing tells of a certificate as long as it is only made here.
+        if certificates.is_empty()
+            && let Some(next) = self.idle.is_idle(known, (namespace.name, &tenants), now)
+        {
+            return next;
+        }
+        let (acts, next) = of_namespace(namespace, (&tenants, &certificates), (around, room), now, act);
+        match acts || !certificates.is_empty() {
+            true => self.idle.forget(namespace.name),
+            false => self.idle.keep(namespace.name, tenants, next),
+        }
+        next
+    }
+}
