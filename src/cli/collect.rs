@@ -11,6 +11,7 @@ use crate::cluster_version::cli::request::Source;
 use crate::cluster_version::progress::CONFIG_MAP;
 use crate::object::cluster_operator::ClusterOperator;
 use crate::object::read::Read;
+use crate::olm::cli::status::{Lists, What};
 use crate::process::serving::METRICS_AUDIENCE;
 use crate::serve::caller::FORWARDED;
 use anyhow::{Context, bail};
@@ -30,11 +31,11 @@ use std::path::{Path, PathBuf};
 
 /// Write a file with all that is needed to understand an update on another machine
 ///
-/// The file, a tar archive compressed with Zstandard, holds the ClusterVersion, ClusterOperators, pools and nodes, the progress record, the
-/// pods, events and messages of what is waited for, and the daemon's pods with their events, logs and metrics. For the metrics it asks for a
-/// token of the daemon's service account that is good for metrics only, for ten minutes. It holds no Secrets, no ConfigMaps
-/// but the progress record, no environment variables and no arguments of containers; passwords in URLs, tokens and private keys in texts are
-/// replaced. Show it with `cvo status --from FILE`, `cvo history --from FILE` or `cvo page --from FILE`. Changes nothing in the cluster.
+/// The file, a tar archive compressed with Zstandard, holds the ClusterVersion, ClusterOperators, pools and nodes, the progress record, what
+/// says where installed operators and their catalogs stand, the pods, events and messages of what is waited for, and the daemon's pods with
+/// their events, logs and metrics. For the metrics it asks for a token of the daemon's service account that is good for metrics only, for ten
+/// minutes. It holds no Secrets, no ConfigMaps but the progress record, no environment variables and no arguments of containers, and no
+/// manifests of operators; passwords in URLs, tokens and private keys in texts are replaced. Show it with `cvo status --from FILE`, `cvo history --from FILE` or `cvo page --from FILE`. Changes nothing in the cluster.
 #[derive(Args, Debug)]
 pub(crate) struct CollectArgs {
     /// File to write; it must not exist
@@ -89,6 +90,7 @@ async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> 
     state.explain_silence(clients, source).await;
     state.look_behind(client, true, now).await;
     let mut unknown = std::mem::take(&mut state.remarks);
+    let installed = installed(state.take_installed(clients, &What::ALL).await, &mut unknown);
     let record = read_record(client, source, &mut unknown).await;
     let namespaces = namespaces(&state, source, now);
     let mut files = Vec::new();
@@ -128,7 +130,7 @@ async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> 
     if let Some(record) = record {
         archive.put(Archive::RECORD, &ConfigMap { metadata: redact::metadata(&record.metadata), ..record })?;
     }
-    for (name, content) in files {
+    for (name, content) in installed.into_iter().chain(files) {
         archive.put(&name, &content)?;
     }
     for bytes in archive.files.values_mut() {
@@ -139,6 +141,33 @@ async fn collect(clients: &Clients, source: &Source) -> anyhow::Result<Archive> 
     let redacted = |(name, text): (String, String)| (name, redact::text(&text).into_owned().into_bytes());
     archive.files.extend(texts.into_iter().map(redacted));
     Ok(archive)
+}
+
+/// What says where installed operators stand, by the names of its files. One that does not fit its type cannot be redacted, and stays behind.
+fn installed(lists: Lists, unknown: &mut Vec<String>) -> Vec<(String, Vec<Value>)> {
+    let mut files = Vec::new();
+    for (what, list) in lists {
+        let list = match list {
+            Ok(list) => list,
+            Err(error) => {
+                unknown.push(format!("{} cannot be read: {error}", what.text()));
+                continue;
+            }
+        };
+        let mut kept = Vec::new();
+        for object in list {
+            let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            match what.kept(&object) {
+                Ok(object) => kept.push(object),
+                Err(error) => {
+                    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+                    unknown.push(format!("One of the {} is left out, {namespace}/{name}: {error}", what.text()));
+                }
+            }
+        }
+        files.push((what.file(), kept));
+    }
+    files
 }
 
 async fn read_record(client: &Client, source: &Source, unknown: &mut Vec<String>) -> Option<ConfigMap> {
@@ -296,6 +325,26 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(write_new(&path, b"other").is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn operator_that_cannot_be_redacted_stays_behind_and_is_told() {
+        let object = |name: &str, modes: &str| {
+            serde_json::json!({"kind": "ClusterServiceVersion", "metadata": {"name": name, "namespace": "n"},
+                "spec": {"description": "long", "installModes": serde_json::from_str::<Value>(modes).unwrap()}})
+        };
+        let lists = Lists::from([
+            (What::Versions, Ok(vec![object("a.v1", "[]"), object("odd.v1", "7")])),
+            (What::Plans, Err("forbidden".to_owned())),
+        ]);
+        let mut unknown = Vec::new();
+        let files = installed(lists, &mut unknown);
+        assert_eq!(files.len(), 1);
+        assert_eq!((files[0].0.as_str(), files[0].1.len()), ("operators/clusterserviceversions.json", 1));
+        assert!(!files[0].1[0].to_string().contains("long"), "{files:?}");
+        assert_eq!(unknown[0], "InstallPlans cannot be read: forbidden");
+        let odd = "One of the ClusterServiceVersions is left out, n/odd.v1: spec.installModes: ";
+        assert!(unknown[1].starts_with(odd), "{unknown:?}");
     }
 
     #[test]

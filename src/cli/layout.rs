@@ -112,6 +112,13 @@ pub(crate) fn paragraph(page: &Page, out: &mut String, indent: &str, text: &str,
     }
 }
 
+/// What a person can do about what was told before.
+pub(crate) fn next_step(step: &str, page: &Page, out: &mut String) {
+    if !step.is_empty() {
+        paragraph(page, out, "  ", &format!("→ {step}"), Colour::Strong);
+    }
+}
+
 /// A field with its value before and after the change.
 pub(crate) fn field_text(field: &Field) -> String {
     let short = |value: &Option<Value>| match value {

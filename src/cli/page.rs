@@ -5,6 +5,8 @@ use super::status::{Follower, State, View};
 use crate::cluster::Clients;
 use crate::cluster_version::cli::request::Source;
 use crate::diagnosis::pods::Detail;
+use crate::object::read::Read;
+use crate::olm::cli::status::{What, shown};
 use crate::serve::page::Page;
 use anyhow::Context;
 use clap::Args;
@@ -21,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 /// Show the update in a browser: what is done, what waits and why, what to do about it, and the history
 ///
 /// Serves one page on the loopback interface of this machine, until it is interrupted, and prints its address. The page follows the
-/// ClusterVersion, the ClusterOperators, pools and nodes, the progress record and the Lease of who writes them with the rights of the
-/// kubeconfig, one watch of each however many browsers look at it. While somebody looks and something is waited for, it reads the pods
+/// ClusterVersion, the ClusterOperators, pools and nodes, the progress record, the Lease of who writes them, and the operators that were
+/// installed with their plans and catalogs, with the rights of the kubeconfig, one watch of each however many browsers look at it. While somebody looks and something is waited for, it reads the pods
 /// behind that. It changes nothing. The address holds a token that is new at each start: who has it can read the page.
 #[derive(Args, Debug)]
 pub(crate) struct PageArgs {
@@ -83,7 +85,8 @@ async fn follow(
     mut viewers: watch::Receiver<usize>,
 ) -> anyhow::Result<()> {
     let server = clients.server();
-    let mut follower = Follower::new(clients.clone(), source).with_context(|| format!("cannot follow {server}"))?;
+    let mut follower =
+        Follower::new(clients.clone(), source, &What::ALL).with_context(|| format!("cannot follow {server}"))?;
     let mut behind = Behind { clients, known: (Vec::new(), Vec::new()), plan: Looks::default(), looking: None };
     let mut state: Option<State> = None;
     loop {
@@ -219,6 +222,7 @@ fn message(state: &State, source: &str, at: Timestamp, live: bool, unreachable_s
         "connected": unreachable_since.is_none(),
         "unreachableSince": unreachable_since,
         "view": view,
+        "installed": if let Read::Value(objects) = &state.installed { shown(objects) } else { Value::Null },
     });
     message.to_string()
 }

@@ -3,6 +3,7 @@
 
 mod details;
 mod follow;
+mod installed;
 mod lines;
 pub(crate) mod next_step;
 mod pools;
@@ -28,6 +29,8 @@ use crate::machine_config::api::machine_config;
 use crate::machine_config::api::machine_config::MachineConfigPool;
 use crate::object::cluster_operator::ClusterOperator;
 use crate::object::read::Read;
+use crate::olm::cli::status as olm;
+use crate::olm::cli::status::{Lists, Objects, What};
 use anyhow::bail;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
@@ -40,8 +43,10 @@ use std::sync::Arc;
 
 /// Show the progress of an update: what is done, what waits for what and since when, what is wrong, and the history
 ///
-/// Reads the ClusterVersion, the ClusterOperators, pools and nodes, and the daemon's progress record, and changes nothing. If standard output
-/// is not a terminal, lines are not cut or wrapped, and --watch writes one line for each change instead of redrawing.
+/// Reads the ClusterVersion, the ClusterOperators, pools and nodes, the daemon's progress record, and Subscriptions and
+/// ClusterServiceVersions, and changes nothing. Of the operators that were installed it says how many are well, and which stand in the way of
+/// an update; cvo olm status says more of each. If standard output is not a terminal, lines are not cut or wrapped, and --watch writes one
+/// line for each change instead of redrawing.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StatusArgs {
     /// Follow the update until interrupted
@@ -107,6 +112,8 @@ pub(crate) struct State {
     /// `None` if it or its kind does not exist.
     pub cluster_version: Option<ClusterVersion>,
     pub operators: Operators,
+    /// What says where the operators that were installed stand. Absent if it was not read, too.
+    pub installed: Read<Objects>,
     /// `None` if the daemon has not written one yet, or it cannot be read; then a remark says why.
     pub progress: Option<Progress>,
     /// Empty where nodes are not configured by pools.
@@ -149,6 +156,15 @@ impl State {
     /// Finds out why the daemon does not renew its Lease, if it does not.
     pub(crate) async fn explain_silence(&mut self, clients: &Clients, source: &Source) {
         silence::explain(clients, &source.namespace, &source.name, &mut self.silences, &mut self.remarks).await;
+    }
+
+    /// Reads what says where installed operators stand.
+    pub(crate) async fn take_installed(&mut self, clients: &Clients, kinds: &[What]) -> Lists {
+        let read = olm::read(clients, "", kinds).await;
+        let text = |error: ApiError| error.to_string();
+        let lists: Lists = read.into_iter().map(|(what, list)| (what, list.map_err(text))).collect();
+        self.installed = of_lists(lists.clone());
+        lists
     }
 
     /// Those that were read.
@@ -252,6 +268,17 @@ impl State {
     }
 }
 
+/// Nothing can be said of operators without their ClusterServiceVersions.
+fn of_lists(lists: Lists) -> Read<Objects> {
+    let failed = |list: &Result<_, String>| list.as_ref().err().cloned();
+    match lists.get(&What::Versions) {
+        Some(Ok(_)) => Read::Value(Objects::of(lists)),
+        Some(Err(error)) => Read::Failed(error.clone()),
+        // That there are none is not known where something else could not be read.
+        None => lists.values().find_map(failed).map_or(Read::Absent, Read::Failed),
+    }
+}
+
 /// The state as text. `width` in columns; with `usize::MAX` nothing is cut or wrapped. Durations end at `now`.
 pub(crate) fn render(state: &State, width: usize, colours: bool, now: Timestamp) -> String {
     text::text(&View::of(state, now), &Page { width, colours, now })
@@ -276,6 +303,7 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
         );
     }
     let now = Timestamp::now();
+    state.take_installed(&clients, &What::FEW).await;
     state.explain_silence(&clients, &args.source).await;
     state.look_behind(&clients.call, args.details, now).await;
     show(&View::of(&state, now), args.output, now)

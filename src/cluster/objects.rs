@@ -174,7 +174,7 @@ impl Objects {
         }
     }
 
-    /// One page of the objects with a label, at most `limit`, which are in memory at the same time.
+    /// One page of the objects that a label selector selects, of a namespace or of all, at most `limit`, which are in memory at the same time.
     pub(crate) async fn labelled_page(
         &self,
         kind: &Kind,
@@ -183,7 +183,8 @@ impl Objects {
         limit: u32,
         token: Option<String>,
     ) -> Result<Page, ApiError> {
-        let attempt = format!("list {} in {namespace}", kind.plural);
+        let place = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
+        let attempt = format!("list {}{place}", kind.plural);
         let label_selector = Some(label.to_owned());
         let params = ListParams { label_selector, limit: Some(limit), continue_token: token, ..ListParams::default() };
         let request = kube::core::Request::new(kind.path(namespace)).list(&params);

@@ -1,6 +1,10 @@
 //! Whether the operators that are installed fit another release of the cluster, whether its catalogs will still have them, and which of
 //! their versions would fit.
 
+mod in_the_way;
+
+pub(crate) use in_the_way::{in_the_way, next_minor};
+
 use super::api::cluster_service_version::ClusterServiceVersion;
 use super::api::subscription::{Approval, Subscription};
 use super::catalog::served::Content;

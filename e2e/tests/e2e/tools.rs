@@ -3,6 +3,7 @@
 mod broken;
 mod causes;
 mod doctor;
+mod installed;
 mod page;
 mod readme;
 mod without_access;

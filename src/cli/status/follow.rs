@@ -14,6 +14,9 @@ use crate::cluster_version::work::silence;
 use crate::diagnosis::lease::{Holder, Renewal, Silence};
 use crate::machine_config::api::machine_config::MachineConfigPool;
 use crate::object::cluster_operator::ClusterOperator;
+use crate::object::read::Read;
+use crate::olm::cli::status as olm;
+use crate::olm::cli::status::What;
 use futures::stream::{BoxStream, SelectAll, Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -38,10 +41,11 @@ enum WatchEvent {
     Node(Box<Told<Node>>),
     Lease(Box<Told<Lease>>),
     LeaseOfNodes(Box<Told<Lease>>),
+    Installed(olm::Event),
 }
 
 pub(crate) async fn run(clients: Arc<Clients>, args: &StatusArgs) -> anyhow::Result<()> {
-    let mut follower = Follower::new(clients, &args.source)?;
+    let mut follower = Follower::new(clients, &args.source, &What::FEW)?;
     let mut screen = Screen::new(args.output);
     let mut state: Option<State> = None;
     loop {
@@ -81,10 +85,12 @@ pub(crate) struct Follower {
 type Looked = (Vec<Silence>, Vec<String>);
 
 impl Follower {
-    pub(crate) fn new(clients: Arc<Clients>, source: &Source) -> anyhow::Result<Follower> {
-        let events = watches(&clients, source)?;
+    /// `kinds`: of those that say where installed operators stand.
+    pub(crate) fn new(clients: Arc<Clients>, source: &Source, kinds: &[What]) -> anyhow::Result<Follower> {
+        let mut events = watches(&clients, source)?;
+        events.push(olm::watches(&clients, "", kinds)?.map(WatchEvent::Installed).boxed());
         let source = source.clone();
-        let known = Known::default();
+        let known = Known::new(kinds);
         Ok(Follower { clients, source, events, known, due: None, failing_since: None, look_at: None, looking: None })
     }
 
@@ -193,7 +199,7 @@ fn lease(clients: &Clients, holder: Holder<'_>) -> anyhow::Result<BoxStream<'sta
     Ok(told(clients, holder.namespace, Selector::Name(holder.name.to_owned()))?.map(Box::new).boxed())
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     versions: Watched<ClusterVersion>,
     operators: Watched<ClusterOperator>,
@@ -206,9 +212,25 @@ struct Known {
     follows_nodes: bool,
     /// What the leases have come to, when they were looked at last.
     looked: Looked,
+    installed: olm::Known,
 }
 
 impl Known {
+    fn new(kinds: &[What]) -> Known {
+        Known {
+            versions: Watched::default(),
+            operators: Watched::default(),
+            records: Watched::default(),
+            pools: Watched::default(),
+            nodes: Watched::default(),
+            lease: Watched::default(),
+            lease_of_nodes: Watched::default(),
+            follows_nodes: false,
+            looked: Looked::default(),
+            installed: olm::Known::new(kinds),
+        }
+    }
+
     fn on_event(&mut self, event: WatchEvent, server: &str) {
         match event {
             WatchEvent::Version(event) => self.versions.on_event(*event, server),
@@ -218,6 +240,7 @@ impl Known {
             WatchEvent::Node(event) => self.nodes.on_event(*event, server),
             WatchEvent::Lease(event) => self.lease.on_event(*event, server),
             WatchEvent::LeaseOfNodes(event) => self.lease_of_nodes.on_event(*event, server),
+            WatchEvent::Installed(event) => self.installed.on_event(event, server),
         }
     }
 
@@ -250,7 +273,8 @@ impl Known {
 
     fn is_complete(&self) -> bool {
         let of_update = self.versions.reported && self.operators.reported && self.records.reported;
-        of_update && self.pools.reported && self.nodes.reported && self.lease.reported
+        let of_others = self.nodes.reported && self.lease.reported && self.installed.is_complete();
+        of_update && self.pools.reported && of_others
     }
 
     fn failing(&self) -> bool {
@@ -271,6 +295,10 @@ impl Known {
         let mut state = State {
             cluster_version: self.versions.objects.values().next().cloned(),
             operators: self.operators(),
+            installed: match self.installed.failure(What::Versions) {
+                Some(error) => Read::Failed(error.to_owned()),
+                None => Read::Value(self.installed.objects()),
+            },
             silences: self.looked.0.clone(),
             pools: self.pools.objects.values().cloned().collect(),
             ..State::default()

@@ -1,6 +1,7 @@
 //! The differences between two states of an update, a line each: what `--watch` writes to a file or a log.
 
 use super::State;
+use super::installed;
 use super::pools::{self, PoolState};
 use super::text::{awaited, cause, headline, operator_line, state_word};
 use super::view::{Concern, Phase, View, component};
@@ -48,6 +49,7 @@ pub(crate) fn lines(before: &View, after: &View, state: &State, now: Timestamp) 
         }
     }
     changes.extend(gone(before, after, state));
+    changes.extend(installed::changes(before.installed_operators.as_ref(), after.installed_operators.as_ref()));
     let homes = pools::homes(&state.pools, &state.nodes);
     for pool in &after.pools {
         let old = before.pools.iter().find(|old| old.name == pool.name);

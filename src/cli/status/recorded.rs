@@ -1,7 +1,8 @@
 //! What `cvo collect` has written: a tar archive of JSON files, compressed with Zstandard.
 
-use super::{Operators, State};
+use super::{Operators, State, of_lists};
 use crate::cluster_version::api::ClusterVersion;
+use crate::olm::cli::status::{Lists, What};
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -141,6 +142,7 @@ impl State {
             pools: archive.get(Archive::POOLS)?.unwrap_or_default(),
             nodes: archive.get(Archive::NODES)?.unwrap_or_default(),
             details: archive.get(Archive::DETAILS)?.unwrap_or_default(),
+            installed: of_lists(installed(archive)?),
             remarks: about.unknown,
             ..State::default()
         };
@@ -152,6 +154,17 @@ impl State {
         }
         Ok((state, about.collected))
     }
+}
+
+/// What says where installed operators stand, of the kinds that are in the file.
+fn installed(archive: &Archive) -> anyhow::Result<Lists> {
+    let mut lists = Lists::new();
+    for what in What::ALL {
+        if let Some(list) = archive.get(&what.file())? {
+            lists.insert(what, Ok(list));
+        }
+    }
+    Ok(lists)
 }
 
 #[cfg(test)]

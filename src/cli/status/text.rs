@@ -1,9 +1,10 @@
 //! The state of an update as text.
 
+use super::installed;
 use super::next_step::of_operators;
 use super::pools;
 use super::view::{Concern, OperatorConcern, Phase, View, component, level};
-use crate::cli::layout::{Cell, Colour, Page, ago, clean, duration, line, paragraph, table};
+use crate::cli::layout::{Cell, Colour, Page, ago, clean, duration, line, next_step, paragraph, table};
 use crate::cluster_version::api::{HistoryEntry, HistoryState};
 use crate::cluster_version::progress::{NodeProgress, NodeState};
 use crate::cluster_version::status::conditions::{RELEASE_ACCEPTED, RETRIEVED_UPDATES, UPGRADEABLE};
@@ -32,6 +33,9 @@ pub(crate) fn text(view: &View, page: &Page) -> String {
         }
     }
     operators(view, page, &mut out);
+    if let Some(operators) = &view.installed_operators {
+        installed::write(operators, page, &mut out);
+    }
     pools::write(&view.pools, page, &mut out);
     for text in &view.nodes_without_pool {
         paragraph(page, &mut out, "  ", &clean(text), Colour::Busy);
@@ -263,13 +267,6 @@ fn next_try(view: &View, page: &Page, out: &mut String) {
         "It is being tried again".to_owned()
     };
     paragraph(page, out, "  ", &text, Colour::Plain);
-}
-
-/// What a person can do about what was told before.
-pub(super) fn next_step(step: &str, page: &Page, out: &mut String) {
-    if !step.is_empty() {
-        paragraph(page, out, "  ", &format!("→ {step}"), Colour::Strong);
-    }
 }
 
 fn titled(page: &Page, out: &mut String, title: String, colour: Colour, message: &str) {

@@ -1,6 +1,7 @@
 //! The state of an update as one value, computed from the objects of the cluster, for text, lines and JSON.
 
 use super::State;
+use super::installed::InstalledOperators;
 use super::next_step;
 use super::pools::{PoolState, left_alone, pools};
 use crate::cluster_version::api::{ClusterVersionStatus, HistoryEntry, HistoryState};
@@ -17,6 +18,8 @@ use crate::diagnosis::pods::Detail;
 use crate::object::cluster_operator::ClusterOperator;
 use crate::object::condition::find;
 use crate::object::condition::{Condition, ConditionStatus};
+use crate::object::read::Read;
+use crate::olm::cli::status as olm;
 use crate::release::api::Release;
 use crate::release::api::{ConditionalUpdate, ConditionalUpdateRisk};
 use jiff::Timestamp;
@@ -52,7 +55,10 @@ pub(crate) struct View {
     pub details: Vec<Detail>,
     /// Conditions that need attention.
     pub concerns: Vec<Concern>,
+    /// ClusterOperators that are not well: the operators of the release.
     pub operators: Vec<OperatorConcern>,
+    /// The operators that were installed; `null` where there are none.
+    pub installed_operators: Option<InstalledOperators>,
     /// Pools of nodes, in the order of their names; empty where nodes are not configured by pools.
     pub pools: Vec<PoolState>,
     /// Nodes that no pool selects, and what to do about it.
@@ -167,6 +173,7 @@ impl View {
         view.silences.clone_from(&state.silences);
         view.operators = state.operators().iter().filter_map(operator_concern).collect();
         view.operators.sort_by(|a, b| a.name.cmp(&b.name));
+        view.take_installed(state);
         view.pools = pools(&state.pools, &state.nodes);
         view.nodes_without_pool = left_alone(&state.pools, &state.nodes);
         let Some(status) = state.cluster_version.as_ref().and_then(|cv| cv.status.as_ref()) else { return view };
@@ -188,6 +195,18 @@ impl View {
             None => {}
         }
         view
+    }
+
+    fn take_installed(&mut self, state: &State) {
+        match &state.installed {
+            Read::Absent => {}
+            Read::Failed(error) => self.remarks.push(format!("Installed operators are not shown: {error}")),
+            Read::Value(objects) => {
+                let olm::View { rows, undecodable, remarks, .. } = olm::View::of(objects, None);
+                self.installed_operators = InstalledOperators::of(&rows, objects, state.cluster_version.as_ref());
+                self.remarks.extend(undecodable.into_iter().chain(remarks));
+            }
+        }
     }
 
     fn take_status(&mut self, status: &ClusterVersionStatus) {

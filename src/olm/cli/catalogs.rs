@@ -39,17 +39,20 @@ pub(super) async fn run(args: &CatalogsArgs) -> anyhow::Result<Exit> {
         true => anyhow::anyhow!("this cluster has no CatalogSources: the component olm is not installed"),
         false => reach::explain(&clients.server(), error),
     })?;
-    let mut catalogs: Vec<Row> = all
-        .into_iter()
-        .map(row)
-        .filter(|row| args.namespace.as_deref().is_none_or(|namespace| row.namespace == namespace))
-        .collect();
-    catalogs.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    let mut catalogs = rows(all);
+    catalogs.retain(|row| args.namespace.as_deref().is_none_or(|namespace| row.namespace == namespace));
     match args.output {
         ClusterOutput::Text => print(&text(&catalogs, &layout::page()))?,
         other => print(&written(other, &serde_json::json!({"schema": 1, "catalogs": catalogs}))?)?,
     }
     Ok(if catalogs.iter().any(|row| row.fails) { Exit::Found } else { Exit::Success })
+}
+
+/// By namespace and name.
+pub(super) fn rows(objects: Vec<Value>) -> Vec<Row> {
+    let mut rows: Vec<Row> = objects.into_iter().map(row).collect();
+    rows.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    rows
 }
 
 /// One that another program has written in another shape is shown as well.
@@ -68,7 +71,7 @@ fn row(object: Value) -> Row {
 /// A catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+pub(crate) struct Row {
     namespace: String,
     name: String,
     #[serde(rename = "type")]

@@ -7,7 +7,7 @@ use crate::cli::layout::{self, Colour, Page, clean};
 use crate::cli::output::print;
 use crate::cluster::Clients;
 use crate::object::condition::ConditionStatus;
-use crate::olm::api::subscription::{Subscription, condition};
+use crate::olm::api::subscription::{Subscription, SubscriptionCondition, SubscriptionStatus, condition};
 use clap::Args;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -20,6 +20,16 @@ pub(super) const PROBLEMS: [&str; 5] = [
     condition::INSTALL_PLAN_FAILED,
     condition::INSTALL_PLAN_MISSING,
 ];
+
+/// The name of the InstallPlan that somebody has to approve.
+pub(super) fn plan_to_approve(status: &SubscriptionStatus) -> Option<&str> {
+    let waits = |it: &SubscriptionCondition| {
+        let is_so = it.status == ConditionStatus::True && it.type_ == condition::INSTALL_PLAN_PENDING;
+        is_so && it.reason == "RequiresApproval"
+    };
+    status.conditions.iter().find(|it| waits(it))?;
+    status.install_plan_ref.as_ref()?.name.as_deref()
+}
 
 /// List the Subscriptions of the cluster
 ///
@@ -87,10 +97,8 @@ impl Row {
         if status.current_csv != status.installed_csv {
             row.next.clone_from(&status.current_csv);
         }
+        row.approval = plan_to_approve(status).unwrap_or_default().to_owned();
         for it in status.conditions.iter().filter(|it| it.status == ConditionStatus::True) {
-            if it.type_ == condition::INSTALL_PLAN_PENDING && it.reason == "RequiresApproval" {
-                row.approval = status.install_plan_ref.as_ref().and_then(|plan| plan.name.clone()).unwrap_or_default();
-            }
             if PROBLEMS.contains(&it.type_.as_str()) {
                 row.problems.push((it.type_.clone(), it.message.clone()));
             }

@@ -22,22 +22,13 @@ pub(super) async fn raw<K>(clients: &Clients, namespace: Option<&str>) -> anyhow
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    selected(clients, namespace, &ApiResource::erase::<K>(&()), "").await
-}
-
-/// The same of those that a label selector selects.
-pub(super) async fn selected(
-    clients: &Clients,
-    namespace: Option<&str>,
-    resource: &ApiResource,
-    labels: &str,
-) -> anyhow::Result<Vec<Value>> {
+    let resource = &ApiResource::erase::<K>(&());
     let plural = &resource.plural;
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(clients.call.clone(), namespace, resource),
         None => Api::all_with(clients.call.clone(), resource),
     };
-    let all = api.list(&ListParams::default().labels(labels)).await;
+    let all = api.list(&ListParams::default()).await;
     let all = all.map_err(|error| ApiError::of(&format!("list {plural}"), error)).map_err(|error| {
         match error.is_not_found() {
             true => anyhow::anyhow!("this cluster has no {plural}: the component olm is not installed"),

@@ -1,31 +1,30 @@
 //! `cvo olm status`: where each operator of a cluster stands, what is in its way, and what is to be done about it.
 
 mod follow;
+mod kinds;
+mod known;
 mod objects;
+mod page;
 mod rows;
 mod text;
 mod to_do;
 mod view;
 
+pub(crate) use kinds::{Lists, What};
+pub(crate) use known::{Event, Known, read, watches};
+pub(crate) use objects::Objects;
+pub(crate) use page::shown;
+pub(crate) use view::{Row, View};
+
 use super::cluster_output::{ClusterOutput, written};
-use super::objects::selected;
 use crate::cli::exit::Exit;
 use crate::cli::layout;
 use crate::cli::output::print;
-use crate::cluster::{Clients, Kind};
-use crate::olm::api::cluster_service_version::ClusterServiceVersion;
-use crate::olm::api::install_plan::InstallPlan;
-use crate::olm::api::keys::label;
-use crate::olm::api::operator_condition::OperatorCondition;
-use crate::olm::api::subscription::Subscription;
+use crate::cli::reach;
+use crate::cluster::Clients;
 use anyhow::bail;
 use clap::Args;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::Resource;
-use kube::core::ApiResource;
-use objects::Objects;
 use std::path::PathBuf;
-use view::View;
 
 /// Show where each operator stands, what is in its way, and what to do about it
 ///
@@ -51,31 +50,6 @@ pub(crate) struct StatusArgs {
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// A kind that is read.
-struct Wanted {
-    resource: ApiResource,
-    kind: Kind,
-    /// A label selector.
-    labels: String,
-}
-
-impl Wanted {
-    fn of<K: Resource<DynamicType = ()>>(labels: &str) -> Wanted {
-        Wanted { resource: ApiResource::erase::<K>(&()), kind: Kind::of::<K>(true), labels: labels.to_owned() }
-    }
-
-    /// In the order of [`Objects::of`].
-    fn all() -> [Wanted; 5] {
-        [
-            Wanted::of::<Subscription>(""),
-            Wanted::of::<InstallPlan>(""),
-            Wanted::of::<ClusterServiceVersion>(&format!("!{}", label::COPIED_FROM)),
-            Wanted::of::<Deployment>(&format!("{}=true", label::MANAGED)),
-            Wanted::of::<OperatorCondition>(""),
-        ]
-    }
-}
-
 pub(super) async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     let clients = Clients::connect(args.kubeconfig.as_deref()).await?;
     if args.watch {
@@ -95,14 +69,19 @@ pub(super) async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
 
 /// Who may see a namespace need not be allowed to see all of it: what only explains is a remark where it cannot be read.
 async fn gather(clients: &Clients, namespace: Option<&str>) -> anyhow::Result<Objects> {
-    let all = Wanted::all();
-    let [subscriptions, plans, versions, deployments, conditions] =
-        all.each_ref().map(|it| selected(clients, namespace, &it.resource, &it.labels));
-    let (subscriptions, plans, versions, deployments, conditions) =
-        tokio::join!(subscriptions, plans, versions, deployments, conditions);
-    let told = |error: anyhow::Error| crate::error::chain(error.as_ref());
-    let (deployments, conditions) = (deployments.map_err(told), conditions.map_err(told));
-    Ok(Objects::of([Ok(subscriptions?), Ok(plans?), Ok(versions?), deployments, conditions]))
+    let mut lists = Lists::new();
+    let mut read = known::read(clients, namespace.unwrap_or_default(), &What::OF_OPERATORS).await;
+    for what in What::OF_OPERATORS {
+        let list = match read.remove(&what) {
+            Some(Ok(list)) => Ok(list),
+            Some(Err(error)) if what.only_explains() => Err(error.to_string()),
+            Some(Err(error)) => return Err(reach::explain(&clients.server(), error)),
+            None if what.only_explains() => continue,
+            None => bail!("this cluster has no {}: the component olm is not installed", what.text()),
+        };
+        lists.insert(what, list);
+    }
+    Ok(Objects::of(lists))
 }
 
 #[cfg(test)]

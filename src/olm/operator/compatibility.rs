@@ -33,8 +33,10 @@ impl Minor {
         SAME.iter().find(|(other, _)| *other == self).map_or(self, |(_, counts)| *counts)
     }
 
-    fn next(self) -> Minor {
-        Minor(self.0, self.1 + 1)
+    /// The one that follows it.
+    pub(crate) fn next(self) -> Minor {
+        let Minor(major, minor) = self.settled();
+        Minor(major, minor.saturating_add(1)).settled()
     }
 
     /// Whether it is this one, or a later one.
@@ -80,7 +82,7 @@ pub(crate) fn hindrance<'a>(
         .map_err(ToOwned::to_owned)
         .and_then(|text| parse_tolerant(text).map_err(|error| format!("{text:?} is no version of a release: {error}")))
     {
-        Ok(version) => Minor(version.major, version.minor).settled(),
+        Ok(version) => Minor(version.major, version.minor),
         Err(cause) => {
             let message = format!(
                 "cannot tell which operators fit the next version of the cluster: its release is not known: {cause}"
@@ -107,7 +109,7 @@ pub(crate) fn hindrance<'a>(
     (!lines.is_empty()).then(|| {
         let heading = format!(
             "ClusterServiceVersions blocking minor version upgrades to {}.0 or higher: update or remove these operators",
-            current.next().settled()
+            current.next()
         );
         Hindrance { reason: INCOMPATIBLE, message: format!("{heading}:\n{}", together(&lines, "\n")) }
     })

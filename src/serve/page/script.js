@@ -239,6 +239,55 @@
     name(nodes, ["text"]);
   }
 
+  // One that does not support what the cluster may be updated to.
+  function held(node, it) {
+    const hindrances = it.hindrances ?? [];
+    fillCard(node, { weight: 1, title: `${it.namespace}/${it.name} stands in the way of updates`, text: hindrances.join("\n"), step: it.help });
+  }
+
+  const operatorCard = () => make("li", "", make("p", "title"), make("div", "said"), make("p", "step"));
+  const sentence = () => make("p", "", make("span"), make("span"), make("span"));
+
+  function operator(node, it) {
+    name(node, [`is-${it.tone}`]);
+    const [title, said, step] = node.children;
+    const [head, ...rest] = it.sentences;
+    write(title, `${{ bad: "✕", busy: "◷", good: "✓" }[it.tone]} ${head.text}`);
+    list(said, rest.map((each, n) => ({ ...each, key: String(n) })), (each) => each.key, sentence, (line, each) => {
+      name(line, [`depth-${each.depth}`, each.tone]);
+      const [text, since, after] = line.children;
+      write(text, each.text);
+      clock(since, { since: each.since, before: " since " });
+      write(after, each.rest);
+    });
+    write(step, it.whatToDo);
+    show(step, Boolean(it.whatToDo));
+  }
+
+  function catalog(node, it) {
+    const state = it.fails ? 0 : it.state === "READY" ? 2 : 1;
+    name(node, [["is-bad", "is-busy", "is-good"][state]]);
+    const [title, text, poll, step] = node.children;
+    write(title.firstElementChild, `${["✕", "◷", "✓"][state]} ${it.namespace}/${it.name}: ${it.state || "not looked at yet"}`);
+    clock(title.lastElementChild, { since: it.since, before: "fails for " });
+    write(text, [it.content, [it.reason, it.message].filter(Boolean).join(": ")].filter(Boolean).join("\n"));
+    clock(poll, { since: it.lastPoll, before: "Its image was looked for ", after: " ago" });
+    show(step, false);
+  }
+
+  function installed(view) {
+    const [operators, catalogs] = [told.installed?.operators ?? [], told.installed?.catalogs ?? []];
+    const counts = view.installedOperators;
+    show(at("operators"), operators.length + catalogs.length > 0);
+    write(at("operators-count"), counts ? `${counts.installed} installed, ${counts.well} of them well` : "None is installed.");
+    list(at("in-the-way"), (counts?.inTheWay ?? []).slice(0, FEW), (it) => `${it.namespace}/${it.name}`, card, held);
+    list(at("operator-list"), operators.slice(0, FEW), (it) => it.key, operatorCard, operator);
+    show(at("more-operators"), operators.length > FEW);
+    write(at("more-operators"), operators.length > FEW ? `and ${operators.length - FEW} more: cvo olm status` : "");
+    show(at("catalogs-title"), catalogs.length > 0);
+    list(at("catalog-list"), catalogs, (it) => `${it.namespace}/${it.name}`, card, catalog);
+  }
+
   function risky(node, it) {
     name(node, ["is-busy"]);
     const [title, text, , links] = node.children;
@@ -332,6 +381,8 @@
 
     show(at("pools"), view.pools.length > 0);
     list(at("pool-list"), view.pools, (it) => it.name, card, pool);
+
+    installed(view);
 
     show(at("updates"), view.availableUpdates.length + view.riskyUpdates.length > 0 || Boolean(view.leftOut));
     write(at("recommended"), view.availableUpdates.length ? "Recommended:" : "No update is recommended.");

@@ -54,6 +54,8 @@ async fn viewer(cluster: &SimulatedCluster) -> PathBuf {
         json!({"apiGroups": ["config.openshift.io"], "resources": ["clusterversions", "clusteroperators"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": ["machineconfiguration.openshift.io"], "resources": ["machineconfigpools"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": [""], "resources": ["nodes", "configmaps"], "verbs": ["list", "watch"]}),
+        json!({"apiGroups": ["operators.coreos.com"], "resources": ["*"], "verbs": ["list", "watch"]}),
+        json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"]}),
     ];
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
@@ -68,7 +70,7 @@ async fn viewer(cluster: &SimulatedCluster) -> PathBuf {
     path
 }
 
-async fn browser(dir: &Path) -> Option<Browser> {
+pub(super) async fn browser(dir: &Path) -> Option<Browser> {
     let Some(program) = browser::program() else {
         println!("skipped: there is no chromium on this machine");
         return None;
@@ -78,7 +80,7 @@ async fn browser(dir: &Path) -> Option<Browser> {
 
 /// Looks at the page in light and dark, from narrow to wide. Nothing is cut off, and nothing went wrong. Pictures are kept where
 /// `CVO_PICTURES` says.
-async fn looks_right(browser: &mut Browser, state: &str) {
+pub(super) async fn looks_right(browser: &mut Browser, state: &str) {
     for (width, height) in [(320, 640), (768, 1024), (1280, 800), (2000, 1200)] {
         for dark in [false, true] {
             browser.look(width, height, dark).await.unwrap();
@@ -104,11 +106,11 @@ fn text(id: &str) -> String {
     format!("document.getElementById('{id}').innerText")
 }
 
-async fn shows(browser: &mut Browser, id: &str, words: &str) {
+pub(super) async fn shows(browser: &mut Browser, id: &str, words: &str) {
     browser.until(&format!("{}.includes({})", text(id), json!(words))).await.unwrap();
 }
 
-async fn count(browser: &mut Browser, selector: &str) -> i64 {
+pub(super) async fn count(browser: &mut Browser, selector: &str) -> i64 {
     browser.value(&format!("document.querySelectorAll({}).length", json!(selector))).await.unwrap().as_i64().unwrap()
 }
 
@@ -227,9 +229,7 @@ async fn works_by_keyboard(browser: &mut Browser) {
 
 /// What a screen reader finds: landmarks, headings, the progress and the blockers as lists.
 async fn is_accessible(browser: &mut Browser) {
-    let tree = browser.accessible().await.unwrap();
-    let has = |role: &str, name: &str| tree.iter().any(|(r, n)| r == role && n.contains(name));
-    for (role, name) in [
+    let found = [
         ("main", ""),
         ("banner", ""),
         ("heading", "Updating 1.0.0 → 1.0.1"),
@@ -239,7 +239,15 @@ async fn is_accessible(browser: &mut Browser) {
         ("progressbar", "manifests"),
         ("columnheader", "Version"),
         ("link", "Skip to the state of the cluster"),
-    ] {
+    ];
+    is_in_tree(browser, &found).await;
+}
+
+/// A screen reader finds each role with this name.
+pub(super) async fn is_in_tree(browser: &mut Browser, found: &[(&str, &str)]) {
+    let tree = browser.accessible().await.unwrap();
+    let has = |role: &str, name: &str| tree.iter().any(|(r, n)| r == role && n.contains(name));
+    for (role, name) in found {
         assert!(has(role, name), "{role} {name:?} is not in {tree:?}");
     }
 }

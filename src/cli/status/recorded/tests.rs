@@ -49,6 +49,20 @@ fn operators_that_could_not_be_read_are_not_taken_for_none() {
 }
 
 #[test]
+fn installed_operators_are_shown_if_they_are_in_the_file() {
+    let mut archive = archive();
+    assert!(
+        matches!(State::of_archive(&archive).unwrap().0.installed, crate::object::read::Read::Absent),
+        "an older program has not read them"
+    );
+    let version = json!({"metadata": {"name": "a.v1", "namespace": "n"}, "spec": {}, "status": {"phase": "Succeeded"}});
+    archive.put("operators/clusterserviceversions.json", &json!([version])).unwrap();
+    let (state, now) = State::of_archive(&archive).unwrap();
+    let told = crate::cli::status::View::of(&state, now).installed_operators.unwrap();
+    assert_eq!((told.installed, told.well), (1, 1));
+}
+
+#[test]
 fn cluster_without_a_cluster_version_is_read_again() {
     let pool = json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
         "metadata": {"name": "worker"}, "spec": {}});

@@ -1,59 +1,41 @@
-//! `cvo olm status --watch`: keeps the objects up to date with watches, and shows what they say whenever that changes.
+//! `cvo olm status --watch`: shows what the objects say whenever that changes.
 
-use super::objects::Objects;
+use super::StatusArgs;
+use super::kinds::What;
+use super::known::{Known, watches};
 use super::text::{changes, text};
 use super::view::View;
-use super::{StatusArgs, Wanted};
 use crate::cli::exit::Exit;
 use crate::cli::layout::{Page, frame, page, terminal};
 use crate::cli::output::{line, print, reader_is_gone};
-use crate::cli::watched::{DEBOUNCE, TICK, Watched, at};
+use crate::cli::watched::{DEBOUNCE, TICK, at};
 use crate::cluster::Clients;
-use crate::cluster::watcher::{Selection, Selector, events};
 use crate::olm::cli::cluster_output::ClusterOutput;
-use crate::olm::cli::objects::typed;
-use futures::stream::{StreamExt, select_all};
+use futures::stream::StreamExt;
 use jiff::Timestamp;
-use kube::api::DynamicObject;
 use tokio::time::Instant;
-
-/// The objects of one kind.
-struct Followed {
-    wanted: Wanted,
-    watched: Watched<DynamicObject>,
-}
 
 pub(super) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<Exit> {
     let namespace = args.namespace.as_deref().unwrap_or_default();
-    let mut known = Wanted::all().map(|wanted| Followed { wanted, watched: Watched::default() });
-    let mut watches = Vec::new();
-    for (number, Followed { wanted, .. }) in known.iter().enumerate() {
-        let labels = wanted.labels.clone();
-        let selector = if labels.is_empty() { Selector::All } else { Selector::Labels(labels) };
-        let selection = Selection::new(wanted.kind.clone(), namespace, selector);
-        let told = events::<DynamicObject>(clients.for_watch()?, selection);
-        watches.push(told.map(move |event| (number, event)).boxed());
-    }
-    let (mut told, server) = (select_all(watches), clients.server());
+    let mut known = Known::new(&What::OF_OPERATORS);
+    let (mut told, server) = (watches(clients, namespace, &What::OF_OPERATORS)?, clients.server());
     let mut screen = Screen { output: args.output, view: None };
     let mut due = None;
     loop {
-        let complete = known.iter().all(|it| it.watched.reported);
+        let complete = known.is_complete();
         tokio::select! {
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted?;
                 return Ok(Exit::Success);
             }
-            Some((number, event)) = told.next() => {
-                if let Some(followed) = known.get_mut(number) {
-                    followed.watched.on_event(event, &server);
-                }
+            Some(event) = told.next() => {
+                known.on_event(event, &server);
                 due = due.or_else(|| Some(Instant::now() + DEBOUNCE));
             }
             // Nothing is told until each watch has reported, so that the first look is complete.
             () = at(due), if due.is_some() && complete => {
                 due = None;
-                screen.show(View::of(&objects(&known), args.subscription.as_deref()), Timestamp::now())?;
+                screen.show(View::of(&known.objects(), args.subscription.as_deref()), Timestamp::now())?;
                 if reader_is_gone() {
                     return Ok(Exit::Success);
                 }
@@ -61,18 +43,6 @@ pub(super) async fn run(clients: &Clients, args: &StatusArgs) -> anyhow::Result<
             () = tokio::time::sleep(TICK), if screen.redraws() => screen.draw()?,
         }
     }
-}
-
-/// Those that were known before an error stay, and the error is told.
-fn objects(known: &[Followed; 5]) -> Objects {
-    let lists = known.each_ref().map(|Followed { wanted, watched }| match &watched.error {
-        Some(error) if watched.objects.is_empty() => Err(error.clone()),
-        _ => Ok(watched.objects.values().map(|object| typed(object.clone(), &wanted.resource)).collect()),
-    });
-    let mut objects = Objects::of(lists);
-    let errors = known.iter().filter(|it| !it.watched.objects.is_empty()).filter_map(|it| it.watched.error.as_ref());
-    objects.unread.extend(errors.map(|error| format!("Not up to date, retrying: {error}")));
-    objects
 }
 
 /// Writes views to standard output.

@@ -1,23 +1,28 @@
 //! The objects that say where operators stand, as they are read.
 
+use super::kinds::{Lists, What};
 use crate::error::{CAUSE, shortened};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::install_plan::InstallPlan;
 use crate::olm::api::operator_condition::OperatorCondition;
 use crate::olm::api::subscription::Subscription;
+use crate::olm::cli::catalogs;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-#[derive(Debug)]
-pub(super) struct Objects {
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
     pub subscriptions: Vec<Subscription>,
-    pub plans: Vec<InstallPlan>,
+    /// `None`: they were not read.
+    pub plans: Option<Vec<InstallPlan>>,
     /// Without copies.
     pub versions: Vec<ClusterServiceVersion>,
-    /// As they are written, because a gate reads them so. `None`: they cannot be read.
+    /// As they are written, because a gate reads them so. `None`: they were not read.
     pub deployments: Option<Vec<Value>>,
     /// Or why they cannot be read.
     pub conditions: Result<Vec<OperatorCondition>, String>,
+    /// What each of them says, by namespace and name.
+    pub catalogs: Vec<catalogs::Row>,
     /// Objects that are left out, and why.
     pub odd: Vec<String>,
     /// What could not be read, or is not up to date.
@@ -25,24 +30,26 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Subscriptions, InstallPlans, ClusterServiceVersions, Deployments and OperatorConditions, or why they cannot be read.
-    pub(super) fn of(
-        [subscriptions, plans, versions, deployments, conditions]: [Result<Vec<Value>, String>; 5],
-    ) -> Self {
+    pub(crate) fn of(mut lists: Lists) -> Self {
+        // That they cannot be read matters only where one of them would be shown.
+        let conditions = lists.remove(&What::Conditions).unwrap_or_else(|| Ok(Vec::new()));
         let (mut unread, mut odd) = (Vec::new(), Vec::new());
-        let mut known = |what: &str, found: Result<Vec<Value>, String>| {
-            found.map_err(|error| unread.push(format!("{what} are not shown: {error}"))).ok()
+        let mut known = |what: What| {
+            let found = lists.remove(&what)?;
+            found.map_err(|error| unread.push(format!("{} are not shown: {error}", what.text()))).ok()
         };
-        let subscriptions = known("Subscriptions", subscriptions).unwrap_or_default();
-        let plans = known("InstallPlans", plans).unwrap_or_default();
-        let versions = known("ClusterServiceVersions", versions).unwrap_or_default();
-        let deployments = known("Deployments", deployments);
+        let subscriptions = known(What::Subscriptions).unwrap_or_default();
+        let plans = known(What::Plans);
+        let versions = known(What::Versions).unwrap_or_default();
+        let deployments = known(What::Deployments);
+        let catalogs = known(What::Catalogs).unwrap_or_default();
         Objects {
             subscriptions: decoded(subscriptions, &mut odd),
-            plans: decoded(plans, &mut odd),
+            plans: plans.map(|plans| decoded(plans, &mut odd)),
             versions: decoded(versions, &mut odd),
             deployments,
             conditions: conditions.map(|found| decoded(found, &mut odd)),
+            catalogs: catalogs::rows(catalogs),
             odd,
             unread,
         }

@@ -11,7 +11,7 @@ use crate::olm::api::keys::{annotation, label};
 use crate::olm::api::operator_condition::UPGRADEABLE;
 use crate::olm::api::subscription::{Subscription, condition};
 use crate::olm::cli::cluster_output::word;
-use crate::olm::cli::list::PROBLEMS;
+use crate::olm::cli::list::{PROBLEMS, plan_to_approve};
 use crate::olm::operator::chain;
 use crate::olm::plan::is_final;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -30,7 +30,7 @@ type Versions<'a> = BTreeMap<&'a str, &'a ClusterServiceVersion>;
 
 impl View {
     /// `name`: the only operator that is asked for.
-    pub(super) fn of(objects: &Objects, name: Option<&str>) -> View {
+    pub(crate) fn of(objects: &Objects, name: Option<&str>) -> View {
         let mut rows = rows(objects);
         rows.retain(|row| name.is_none_or(|name| row.name == name));
         let mut remarks = objects.unread.clone();
@@ -125,6 +125,9 @@ impl<'a> Place<'a> {
         self.put_versions(&mut row, &status.installed_csv, &status.current_csv);
         let named = status.install_plan_ref.as_ref().and_then(|plan| plan.name.as_deref());
         row.plan = self.plans().find(|it| it.metadata.name.as_deref() == named && named.is_some()).map(plan);
+        // What somebody has to do is known without reading the plans, too.
+        let to_approve = plan_to_approve(status).filter(|_| self.objects.plans.is_none());
+        row.plan = row.plan.or(to_approve.map(Plan::to_approve));
         let is_told = |type_: &str| PROBLEMS.contains(&type_) || TOLD.contains(&type_);
         let true_ones = status.conditions.iter().filter(|it| it.status == ConditionStatus::True && is_told(&it.type_));
         row.conditions = true_ones
@@ -162,7 +165,7 @@ impl<'a> Place<'a> {
     }
 
     fn plans(self) -> impl Iterator<Item = &'a InstallPlan> {
-        self.objects.plans.iter().filter(move |it| id(&it.metadata).0 == self.namespace)
+        self.objects.plans.iter().flatten().filter(move |it| id(&it.metadata).0 == self.namespace)
     }
 
     /// A version counts as installed as soon as it exists: until it has succeeded, the one that it replaces still works.

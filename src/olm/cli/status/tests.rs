@@ -1,3 +1,6 @@
+mod read;
+
+use super::kinds::{Lists, What};
 use super::objects::Objects;
 use super::text;
 use super::view::View;
@@ -6,6 +9,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 const BEGIN: &str = "2026-01-01T00:00:00Z";
+
+fn lists(all: [Result<Vec<Value>, String>; 5]) -> Lists {
+    What::OF_OPERATORS.into_iter().zip(all).collect()
+}
 
 /// The kinds of a namespace `shop`.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +75,16 @@ fn plan(phase: &str, approved: bool, steps: &[(&str, &str)], message: &str) -> V
 
 impl Shop {
     fn view(&self) -> View {
+        View::of(&self.objects(), None)
+    }
+
+    pub(super) fn lists(&self) -> Lists {
         let Shop { subscriptions, plans, versions, deployments, conditions } = self.clone();
-        View::of(&Objects::of([subscriptions, plans, versions, deployments, conditions].map(Ok)), None)
+        lists([subscriptions, plans, versions, deployments, conditions].map(Ok))
+    }
+
+    pub(super) fn objects(&self) -> Objects {
+        Objects::of(self.lists())
     }
 
     fn text(&self) -> String {
@@ -181,10 +196,9 @@ fn operator_that_holds_its_successor_is_named() {
         json!([{"type": "Upgradeable", "status": "False", "reason": "", "message": "not now"}]);
     assert!(shop.to_do().0.starts_with("wait until its override lets widgets.v1 be replaced"), "{:?}", shop.to_do());
     // Who may not see it sees what the status of the next version says, and that there is more.
-    let Shop { subscriptions, plans, versions, deployments, .. } = shop;
-    let lists = [subscriptions, plans, versions, deployments].map(Ok);
-    let [subscriptions, plans, versions, deployments] = lists;
-    let view = View::of(&Objects::of([subscriptions, plans, versions, deployments, Err("forbidden".to_owned())]), None);
+    let mut lists = shop.lists();
+    lists.insert(What::Conditions, Err("forbidden".to_owned()));
+    let view = View::of(&Objects::of(lists), None);
     assert_eq!(view.rows[0].hold.as_ref().unwrap().message, "as Pending says");
     assert_eq!(view.remarks, ["OperatorConditions are not shown: forbidden"]);
 }
@@ -376,19 +390,5 @@ fn programs_read_the_same() {
             "open": ["Role a: Unknown"], "changes": ["widgets: v1 to v2", "new rights: get pods"]},
         "whatToDo": "approve the InstallPlan: cvo olm approve install-abcde -n shop", "needsSomebody": false}]});
     assert_eq!(json!(shop.view()), expected);
-    let lists = [shop.subscriptions, shop.plans, shop.versions, shop.deployments, shop.conditions].map(Ok);
-    assert!(View::of(&Objects::of(lists), Some("gears")).rows.is_empty());
-}
-
-#[test]
-fn deployments_that_cannot_be_read_are_not_missing() {
-    let shop = installed();
-    let lists = [Ok(shop.subscriptions), Ok(vec![]), Ok(shop.versions), Err("forbidden".to_owned()), Ok(vec![])];
-    let view = View::of(&Objects::of(lists), None);
-    assert!(view.rows[0].installed.as_ref().unwrap().deployments.is_empty() && !view.needs_somebody());
-    assert_eq!(view.remarks, ["Deployments are not shown: forbidden"]);
-    let nothing = || Ok(Vec::new());
-    let unknown = Objects::of([Err("forbidden".to_owned()), nothing(), nothing(), nothing(), nothing()]);
-    let text = text::text(&View::of(&unknown, None), &Page { width: usize::MAX, colours: false, now: now() });
-    assert_eq!(text, "\nSubscriptions are not shown: forbidden\n", "it is not known that there is none");
+    assert!(View::of(&shop.objects(), Some("gears")).rows.is_empty());
 }

@@ -11,11 +11,32 @@ use jiff::Timestamp;
 const NAMED: usize = 5;
 const NOTHING: &str = "there are no Subscriptions and no ClusterServiceVersions";
 
-struct Sentence {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sentence {
     /// How far it is indented.
-    depth: usize,
-    text: String,
-    colour: Colour,
+    pub depth: usize,
+    pub text: String,
+    /// Since when it is so, which is said between the text and the rest.
+    pub since: Option<Timestamp>,
+    pub rest: String,
+    pub colour: Colour,
+}
+
+impl Sentence {
+    fn new(depth: usize, text: String, colour: Colour) -> Sentence {
+        Sentence { depth, text, since: None, rest: String::new(), colour }
+    }
+
+    fn since(self, since: Option<Timestamp>, rest: &str) -> Sentence {
+        Sentence { since, rest: rest.to_owned(), ..self }
+    }
+
+    /// `now`: without it nothing is said of since when, so that only what has changed differs.
+    fn said(&self, now: Option<Timestamp>) -> String {
+        let Sentence { text, since, rest, .. } = self;
+        let since = since.zip(now).map(|(since, now)| format!(" since {}", ago(since, now))).unwrap_or_default();
+        format!("{text}{since}{rest}")
+    }
 }
 
 pub(super) fn text(view: &View, page: &Page) -> String {
@@ -27,8 +48,8 @@ pub(super) fn text(view: &View, page: &Page) -> String {
         if at > 0 {
             out.push('\n');
         }
-        for Sentence { depth, text, colour } in sentences(row, Some(page.now)) {
-            paragraph(page, &mut out, &"  ".repeat(depth), &text, colour);
+        for sentence in sentences(row) {
+            paragraph(page, &mut out, &"  ".repeat(sentence.depth), &sentence.said(Some(page.now)), sentence.colour);
         }
     }
     for (remarks, colour) in [(&view.undecodable, Colour::Bad), (&view.remarks, Colour::Faint)] {
@@ -51,10 +72,12 @@ pub(super) fn changes(before: Option<&View>, after: &View, now: Timestamp) -> Ve
     let known = before.map(|view| view.rows.as_slice()).unwrap_or_default();
     let mut lines = Vec::new();
     for row in &after.rows {
-        let old = known.iter().find(|old| id(old) == id(row)).map(|old| sentences(old, None)).unwrap_or_default();
-        let new = sentences(row, None).into_iter().filter(|new| old.iter().all(|old| old.text != new.text));
+        let old = known.iter().find(|old| id(old) == id(row)).map(sentences).unwrap_or_default();
+        let old: Vec<String> = old.iter().map(|old| old.said(None)).collect();
+        let new = sentences(row).into_iter().map(|new| (new.depth, new.said(None)));
+        let new = new.filter(|(_, text)| !old.contains(text));
         // The first sentence begins with the name itself.
-        lines.extend(new.map(|it| if it.depth == 0 { it.text } else { format!("{}: {}", id(row), it.text) }));
+        lines.extend(new.map(|(depth, text)| if depth == 0 { text } else { format!("{}: {text}", id(row)) }));
     }
     let gone = known.iter().filter(|old| after.rows.iter().all(|row| id(row) != id(old)));
     lines.extend(gone.map(|old| format!("{}: is gone", id(old))));
@@ -69,40 +92,45 @@ pub(super) fn changes(before: Option<&View>, after: &View, now: Timestamp) -> Ve
     lines.iter().map(|line| dated(now, &clean(line))).collect()
 }
 
-/// `now`: without it no sentence says since when, so that only what has changed differs.
-fn sentences(row: &Row, now: Option<Timestamp>) -> Vec<Sentence> {
-    let mut all = Vec::new();
-    let mut say = |depth: usize, text: String, colour: Colour| all.push(Sentence { depth, text, colour });
-    say(0, head(row), Colour::Strong);
+/// The last one is what is to be done.
+pub(super) fn sentences(row: &Row) -> Vec<Sentence> {
+    let mut all = vec![Sentence::new(0, head(row), Colour::Strong)];
     match &row.installed {
-        None => say(1, "Nothing is installed.".to_owned(), Colour::Plain),
-        Some(installed) => version("Installed", installed, now, &mut say),
+        None => all.push(Sentence::new(1, "Nothing is installed.".to_owned(), Colour::Plain)),
+        Some(installed) => version("Installed", installed, &mut all),
     }
     for catalog in &row.unhealthy_catalogs {
-        say(1, format!("Catalog {} is unhealthy{}.", catalog.name, since(catalog.since, now)), Colour::Bad);
+        let text = format!("Catalog {} is unhealthy", catalog.name);
+        all.push(Sentence::new(1, text, Colour::Bad).since(catalog.since, "."));
     }
     for it in &row.conditions {
         let progress = it.type_ == condition::BUNDLE_UNPACKING;
         let colour = if progress || it.type_.ends_with(condition::DEPRECATED) { Colour::Busy } else { Colour::Bad };
-        say(1, format!("{}{}{}.", it.type_, because(&it.reason), since(it.since, now)), colour);
-        it.message.lines().for_each(|line| say(2, line.to_owned(), Colour::Plain));
+        let text = format!("{}{}", it.type_, because(&it.reason));
+        all.push(Sentence::new(1, text, colour).since(it.since, "."));
+        all.extend(it.message.lines().map(|line| Sentence::new(2, line.to_owned(), Colour::Plain)));
     }
     if let Some(next) = &row.next {
-        version("To come", next, now, &mut say);
+        version("To come", next, &mut all);
     }
     if let Some(hold) = &row.hold {
-        say(2, format!("OperatorCondition {} holds it: {}", hold.name, hold.message), Colour::Busy);
+        let text = format!("OperatorCondition {} holds it: {}", hold.name, hold.message);
+        all.push(Sentence::new(2, text, Colour::Busy));
     }
     if let Some(it) = row.plan.as_ref().filter(|plan| !plan.is_complete()) {
-        plan(it, now, &mut say);
+        plan(it, &mut all);
     }
-    let colour = match (row.needs_somebody, row.what_to_do.as_str()) {
+    all.push(Sentence::new(1, format!("What to do: {}", row.what_to_do), colour(row)));
+    all
+}
+
+/// Of an operator as a whole.
+pub(super) fn colour(row: &Row) -> Colour {
+    match (row.needs_somebody, row.what_to_do.as_str()) {
         (true, _) => Colour::Bad,
         (false, "nothing") => Colour::Good,
         (false, _) => Colour::Busy,
-    };
-    say(1, format!("What to do: {}", row.what_to_do), colour);
-    all
+    }
 }
 
 fn head(row: &Row) -> String {
@@ -116,39 +144,36 @@ fn head(row: &Row) -> String {
     }
 }
 
-fn since(since: Option<Timestamp>, now: Option<Timestamp>) -> String {
-    since.zip(now).map(|(since, now)| format!(" since {}", ago(since, now))).unwrap_or_default()
-}
-
 fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
-fn version(lead: &str, it: &Version, now: Option<Timestamp>, say: &mut impl FnMut(usize, String, Colour)) {
+fn version(lead: &str, it: &Version, all: &mut Vec<Sentence>) {
     let name = &it.name;
-    let since = since(it.since, now);
     let colour = match it.phase {
         Phase::Succeeded => Colour::Good,
         Phase::Failed => Colour::Bad,
         _ => Colour::Busy,
     };
-    match (&it.phase, it.exists) {
-        (_, false) => say(1, format!("{lead}: {name}."), Colour::Busy),
-        (Phase::None, true) => say(1, format!("{lead}: {name}, without a phase yet."), Colour::Busy),
-        (Phase::Succeeded, true) => say(1, format!("{lead}: {name}, Succeeded{since}."), colour),
+    all.push(match (&it.phase, it.exists) {
+        (_, false) => Sentence::new(1, format!("{lead}: {name}."), Colour::Busy),
+        (Phase::None, true) => Sentence::new(1, format!("{lead}: {name}, without a phase yet."), Colour::Busy),
+        (Phase::Succeeded, true) => Sentence::new(1, format!("{lead}: {name}, Succeeded"), colour).since(it.since, "."),
         (phase, true) => {
             let message = if it.message.is_empty() { ".".to_owned() } else { format!(": {}", it.message) };
-            say(1, format!("{lead}: {name}, {}{}{since}{message}", word(phase), because(&it.reason)), colour);
+            let text = format!("{lead}: {name}, {}{}", word(phase), because(&it.reason));
+            Sentence::new(1, text, colour).since(it.since, &message)
         }
-    }
+    });
     if it.is_being_deleted {
-        say(2, format!("{name} is being deleted."), Colour::Busy);
+        all.push(Sentence::new(2, format!("{name} is being deleted."), Colour::Busy));
     }
     for unmet in &it.requirements {
         let Unmet { kind, name, message, .. } = unmet;
         let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-        say(2, format!("Needs {kind} {name}: {}{message}", word(&unmet.status)), Colour::Bad);
-        some(3, &unmet.parts, say);
+        let text = format!("Needs {kind} {name}: {}{message}", word(&unmet.status));
+        all.push(Sentence::new(2, text, Colour::Bad));
+        some(3, &unmet.parts, all);
     }
     for Workload { name, exists, ready, wanted, in_the_way, fails } in &it.deployments {
         let count = if *exists { format!("{ready} of {wanted} replicas ready") } else { "missing".to_owned() };
@@ -157,30 +182,33 @@ fn version(lead: &str, it: &Version, now: Option<Timestamp>, say: &mut impl FnMu
             (way, false) => (format!("; {way}"), Colour::Busy),
             (way, true) => (format!("; {way}"), Colour::Bad),
         };
-        say(2, format!("Deployment {name}: {count}{way}"), colour);
+        all.push(Sentence::new(2, format!("Deployment {name}: {count}{way}"), colour));
     }
 }
 
-fn plan(it: &Plan, now: Option<Timestamp>, say: &mut impl FnMut(usize, String, Colour)) {
+fn plan(it: &Plan, all: &mut Vec<Sentence>) {
     let phase = word(&it.phase);
     let phase = if phase.is_empty() { "no phase yet" } else { &phase };
     let what = match (it.waits_for_approval(), it.open.len()) {
+        // Its steps were not read.
+        (true, _) if it.steps == 0 => "; it waits for an approval".to_owned(),
         (true, _) => format!("; it waits for an approval of its {} steps", it.steps),
         (false, 0) => String::new(),
         (false, open) => format!("; {open} of {} steps are not done", it.steps),
     };
-    say(1, format!("InstallPlan {}: {phase}{}{what}.", it.name, since(it.since, now)), Colour::Busy);
-    some(2, &it.waits_for, say);
+    let text = format!("InstallPlan {}: {phase}", it.name);
+    all.push(Sentence::new(1, text, Colour::Busy).since(it.since, &format!("{what}.")));
+    some(2, &it.waits_for, all);
     match it.waits_for_approval() {
-        true => it.changes.iter().for_each(|line| say(2, line.clone(), Colour::Plain)),
-        false => some(2, &it.open, say),
+        true => all.extend(it.changes.iter().map(|line| Sentence::new(2, line.clone(), Colour::Plain))),
+        false => some(2, &it.open, all),
     }
-    it.message.lines().for_each(|line| say(2, line.to_owned(), Colour::Bad));
+    all.extend(it.message.lines().map(|line| Sentence::new(2, line.to_owned(), Colour::Bad)));
 }
 
-fn some(depth: usize, texts: &[String], say: &mut impl FnMut(usize, String, Colour)) {
-    texts.iter().take(NAMED).for_each(|text| say(depth, text.clone(), Colour::Plain));
+fn some(depth: usize, texts: &[String], all: &mut Vec<Sentence>) {
+    all.extend(texts.iter().take(NAMED).map(|text| Sentence::new(depth, text.clone(), Colour::Plain)));
     if texts.len() > NAMED {
-        say(depth, format!("and {} more", texts.len() - NAMED), Colour::Plain);
+        all.push(Sentence::new(depth, format!("and {} more", texts.len() - NAMED), Colour::Plain));
     }
 }

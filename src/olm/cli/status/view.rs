@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct View {
+pub(crate) struct View {
     pub schema: u8,
     #[serde(rename = "operators")]
     pub rows: Vec<Row>,
@@ -19,7 +19,7 @@ pub(super) struct View {
 
 impl View {
     /// Whether something is wrong that somebody has to mend.
-    pub(super) fn needs_somebody(&self) -> bool {
+    pub(crate) fn needs_somebody(&self) -> bool {
         !self.undecodable.is_empty() || self.rows.iter().any(|row| row.needs_somebody)
     }
 }
@@ -27,7 +27,7 @@ impl View {
 /// An operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub namespace: String,
     /// Of the Subscription, or without one of the ClusterServiceVersion.
     pub name: String,
@@ -54,7 +54,7 @@ pub(super) struct Row {
 /// What a Subscription asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     pub package: String,
     pub channel: String,
     /// Namespace and name of the catalog.
@@ -67,7 +67,7 @@ pub(super) struct Asked {
 /// A ClusterServiceVersion.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Version {
+pub(crate) struct Version {
     pub name: String,
     pub exists: bool,
     #[serde(skip_serializing_if = "Phase::is_none")]
@@ -88,7 +88,7 @@ pub(super) struct Version {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Unmet {
+pub(crate) struct Unmet {
     pub kind: String,
     pub name: String,
     pub status: Requirement,
@@ -102,7 +102,7 @@ pub(super) struct Unmet {
 /// A Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Workload {
+pub(crate) struct Workload {
     pub name: String,
     pub exists: bool,
     pub ready: i64,
@@ -116,7 +116,7 @@ pub(super) struct Workload {
 /// An OperatorCondition that keeps the next version from taking the place of this one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Hold {
+pub(crate) struct Hold {
     pub name: String,
     pub message: String,
     /// By the administrator, and not by the operator.
@@ -126,7 +126,7 @@ pub(super) struct Hold {
 /// An InstallPlan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub name: String,
     pub phase: InstallPlanPhase,
     pub approved: bool,
@@ -148,19 +148,24 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.phase == InstallPlanPhase::Complete
     }
 
+    /// One of which nothing else is known.
+    pub(crate) fn to_approve(name: &str) -> Plan {
+        Plan { name: name.to_owned(), phase: InstallPlanPhase::RequiresApproval, ..Plan::default() }
+    }
+
     /// Somebody has to approve it.
-    pub(super) fn waits_for_approval(&self) -> bool {
+    pub(crate) fn waits_for_approval(&self) -> bool {
         self.phase == InstallPlanPhase::RequiresApproval && !self.approved
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Catalog {
+pub(crate) struct Catalog {
     /// Namespace and name.
     pub name: String,
     pub since: Option<Timestamp>,
@@ -169,7 +174,7 @@ pub(super) struct Catalog {
 /// A condition of a Subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told {
+pub(crate) struct Told {
     #[serde(rename = "type")]
     pub type_: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -181,7 +186,18 @@ pub(super) struct Told {
 }
 
 impl Row {
-    pub(super) fn condition(&self, type_: &str) -> Option<&Told> {
+    /// What is installed works, and nothing that somebody has to mend is in the way of what is to come.
+    pub(crate) fn is_well(&self) -> bool {
+        let works = |it: &Version| matches!(it.phase, Phase::Succeeded | Phase::Replacing);
+        !self.needs_somebody && self.installed.as_ref().is_some_and(works)
+    }
+
+    /// Somebody may let it go on.
+    pub(crate) fn waits_for_approval(&self) -> bool {
+        self.plan.as_ref().is_some_and(Plan::waits_for_approval)
+    }
+
+    pub(crate) fn condition(&self, type_: &str) -> Option<&Told> {
         self.conditions.iter().find(|it| it.type_ == type_)
     }
 }
