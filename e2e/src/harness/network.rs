@@ -14,7 +14,11 @@ use super::{
 pub(super) fn make(site: &Site) -> Result<()> {
     let bridge = site.bridge();
     let node = format!("{}/24", site.node_address());
-    ip(&["link", "add", &bridge, "type", "bridge"])?;
+    // A bridge without a hardware address of its own has the lowest one of its ports. That changes when pods come and go, and what the
+    // other pods send to the address that they know is lost for up to a minute.
+    let [a, b, c, d] = site.node_address().octets();
+    let address = format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+    ip(&["link", "add", &bridge, "address", &address, "type", "bridge"])?;
     ip(&["addr", "add", &node, "dev", &bridge])?;
     ip(&["link", "set", &bridge, "up"])?;
     // On the loopback device all addresses of a network are those of the machine.
