@@ -275,11 +275,14 @@ fn installing(facts: &Facts<'_>, serving: Serving<'_>, status: &ClusterServiceVe
             (Some(fault), unavailable) => (fault.what, unavailable.map(|it| it.what)),
             (None, Some(unavailable)) => (unavailable.what.clone(), Some(unavailable.what)),
         },
-        Health::Drifted(what) => return Turn::to(reinstall(&what, reason::WAITING)),
+        // It was written before: somebody has changed or deleted it.
+        Health::Drifted(what) | Health::Missing(what) => {
+            return Turn { writes, ..Turn::to(reinstall(&what, reason::WAITING)) };
+        }
         Health::Failed(what) | Health::Refused(what) => {
             return Turn::to(check_failed(&format!("install failed: {what}")));
         }
-        Health::Waiting(what) | Health::Missing(what) => return wait(&what, None, status, now),
+        Health::Waiting(what) => return wait(&what, None, status, now),
     };
     let waits = wait(&what, missing, status, now);
     let error = refused(facts, &serving.registrations, &serving.conversions);

@@ -144,7 +144,8 @@ impl<'a> Tenancy<'a> {
     /// A merge patch of the group with the APIs that it names; `None` if it names them.
     pub(crate) fn patch(&self, group: &Group<'_>) -> Option<Value> {
         let (_, claim) = self.find(group).filter(|(_, claim)| claim.apis != claim.today)?;
-        let text = (!claim.apis.is_empty()).then(|| apis::to_text(&claim.apis));
+        // Also where there are none left: programs look for the annotation.
+        let text = apis::to_text(&claim.apis);
         let version = &group.object.metadata.resource_version;
         Some(json!({"metadata": {"resourceVersion": version, "annotations": {PROVIDED_APIS: text}}}))
     }

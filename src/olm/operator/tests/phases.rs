@@ -128,6 +128,9 @@ fn deployment_of_an_operator_that_runs_is_mended_while_that_is_told() {
     assert_eq!((told(&changed), changed.deployments.len()), (vec!["InstallReady/InstallWaiting".to_owned()], 1));
     let missing = one("Succeeded", "InstallSucceeded").steps_at("a", at(60));
     assert_eq!((told(&missing), missing.deployments.len()), (vec!["Failed/ComponentUnhealthy".to_owned()], 1));
+    // Also before it runs: nobody else would bring it back.
+    let deleted = one("Installing", "InstallSucceeded").steps_at("a", at(11));
+    assert_eq!((told(&deleted), deleted.deployments.len()), (vec!["InstallReady/InstallWaiting".to_owned()], 1));
     // What is not ready is as it has to be.
     let waits = one("Succeeded", "InstallSucceeded").deployed("a", waiting()).steps_at("a", at(60));
     assert_eq!((told(&waits), waits.deployments.len()), (vec!["Failed/ComponentUnhealthy".to_owned()], 0));

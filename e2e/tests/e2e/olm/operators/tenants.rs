@@ -246,7 +246,7 @@ async fn conflict(world: &World) {
     let wait = world.cluster.until("the copy to be gone", &[PROCESS]).within(LIMIT);
     wait.object(world.csvs_of("park"), NAME, |it| it.is_none()).await.unwrap();
     let one = world.groups().get("one").await.unwrap();
-    assert_eq!(one.annotations().get("olm.providedAPIs"), None);
+    assert_eq!(one.annotations()["olm.providedAPIs"], "", "programs look for it");
     world.kubectl(["delete", "operatorgroup", "-n", "rival", "two"]).await;
     world.until_succeeded(NAME).await;
     world.until_table("after the conflict", &users(true, [true, false, true])).await;
