@@ -23,7 +23,7 @@ use crate::process::turns::due;
 pub(crate) use figures::SubscriptionFigures;
 use jiff::Timestamp;
 use live::{All, Live};
-use perform::{Key, create, give_up, label, refuse, write_status};
+use perform::{Key, Of, create, give_up, label, refuse, write_status};
 use resolving::Resolving;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -126,17 +126,17 @@ impl SubscriptionController {
         let refused = self.writer.rejections();
         let mut wanted = Vec::new();
         for namespace in all.subscriptions.keys() {
+            let refused_labels = &refused;
             let refused = refused.get(&Key::NewPlan(namespace.clone()).to_string()).map(String::as_str);
             let facts = Facts { refused, ..facts(namespace, &all, catalogs, &self.settings) };
-            // What is labelled now has its status written next: one write would make the other a conflict.
-            self.label(&facts, at);
+            let labelled = self.label(&facts, refused_labels, at);
             let gate = facts.gate();
             let key = (namespace.clone(), String::new());
             let found = answer(&mut self.resolving, &self.lanes, &key, (&gate, &cluster));
             asked.insert(key);
             let unpacker = &self.unpacker;
             let decision = facts.decide(&gate, found.as_deref(), &|new| unpacker.look(new), now);
-            self.perform(&facts, decision, &mut wanted, at);
+            self.perform((&facts, &labelled), decision, &mut wanted, at);
         }
         for namespace in all.plans.keys() {
             let of_namespace = facts(namespace, &all, catalogs, &self.settings);
@@ -177,32 +177,51 @@ impl SubscriptionController {
         }
     }
 
-    fn label(&self, facts: &Facts<'_>, at: Instant) {
-        let namespace = facts.namespace.to_owned();
+    /// Returns the Subscriptions that are being labelled: the one write would make another one a conflict. One whose label is refused does
+    /// not wait for it. `refused`: what the server turns down, by key.
+    fn label(&self, facts: &Facts<'_>, refused: &BTreeMap<String, String>, at: Instant) -> BTreeSet<String> {
+        let mut waiting = BTreeSet::new();
         for (of, patch) in facts.labels() {
-            let key = match of {
-                Labelled::Subscription(it) => {
-                    Key::Subscription(namespace.clone(), it.metadata.name.clone().unwrap_or_default())
-                }
-                Labelled::Plan(plan) => Key::Plan(namespace.clone(), plan.name.clone()),
+            let of = match of {
+                Labelled::Subscription(it) => Of::Subscription(it.metadata.name.clone().unwrap_or_default()),
+                Labelled::Plan(plan) => Of::Plan(plan.name.clone()),
             };
+            let namespace = facts.namespace.to_owned();
+            let key = Key::Labels(namespace.clone(), of.clone());
+            if let Of::Subscription(name) = &of
+                && !refused.contains_key(&key.to_string())
+            {
+                waiting.insert(name.clone());
+            }
             let parts = (self.objects.clone(), self.live.clone());
-            self.writer.begin(key.clone(), at, Duration::ZERO, label(parts, key, patch));
+            self.writer.begin(key, at, Duration::ZERO, label(parts, namespace, of, patch));
         }
+        waiting
     }
 
-    fn perform(&self, facts: &Facts<'_>, decision: Decision, wanted: &mut Vec<Wanted>, at: Instant) {
+    /// `labelled`: Subscriptions whose statuses wait.
+    fn perform(
+        &self,
+        (facts, labelled): (&Facts<'_>, &BTreeSet<String>),
+        decision: Decision,
+        wanted: &mut Vec<Wanted>,
+        at: Instant,
+    ) {
         let Decision { statuses, wanted: bundles, create: new, superseded } = decision;
         wanted.extend(bundles);
         let namespace = facts.namespace.to_owned();
         let mut told = BTreeSet::new();
         for (place, status) in statuses {
             let Some(subscription) = facts.subscriptions.get(place).cloned() else { continue };
+            let name = subscription.metadata.name.clone().unwrap_or_default();
+            if labelled.contains(&name) {
+                continue;
+            }
             let mut news = news(subscription.status.as_ref(), &status);
             // One answer is looked for in a namespace, so that it fails once.
             news.retain(|it| it.about == About::Subscription || told.insert(it.message.clone()));
             let events = (self.events.clone(), news);
-            let key = Key::Subscription(namespace.clone(), subscription.metadata.name.clone().unwrap_or_default());
+            let key = Key::Subscription(namespace.clone(), name);
             let write = write_status(self.objects.clone(), self.live.clone(), subscription, status, events);
             self.writer.begin(key, at, Duration::ZERO, write);
         }

@@ -29,7 +29,7 @@ use views::{ConfigMapView, OperatorView, PlanView};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
-/// So many objects that lack a label get it side by side: what users write comes in between.
+/// So many writes side by side: what users write comes in between.
 const AT_ONCE: usize = 24;
 
 /// Told by the controller of operators that something has changed.
@@ -124,42 +124,58 @@ impl Keeper {
         let operators = self.more.operators.all()?;
         // Before everything is known, something could be taken for gone.
         let look = Look::of(&self.live, &self.more)?;
-        self.label(&look.lacking, at);
+        let (under_way, busy) = self.writer.busy();
+        let mut room = Room { left: AT_ONCE.saturating_sub(under_way), busy, at };
         let known = operators.into_iter().map(|(name, view)| (name, view.live.clone())).collect();
         let writes = writes(&look.found, &look.subscribed, &known);
         self.patience.retain(&writes);
-        let waits = writes.into_iter().filter_map(|(name, write)| self.write(name, write, &known, at)).min();
+        let mut waits = Vec::new();
+        for (name, write) in writes {
+            match self.patience.until(&name, &write, at) {
+                Some(until) => waits.push(until),
+                None => self.write(name, write, &known, &mut room),
+            }
+        }
+        self.label(look.lacking, &mut room);
         waits.into_iter().chain(self.writer.next()).min()
     }
 
-    fn label(&self, lacking: &BTreeMap<Id, BTreeSet<String>>, at: Instant) {
-        let (under_way, busy) = self.writer.busy();
-        let keys = lacking.iter().map(|(id, keys)| (Key::Label(id.clone()), id, keys));
-        let due = keys.filter(|(key, ..)| !busy.contains(key)).take(AT_ONCE.saturating_sub(under_way));
-        for (key, id, keys) in due {
-            let labels: BTreeMap<&String, &str> = keys.iter().map(|key| (key, "")).collect();
-            let patch = json!({"metadata": {"labels": labels}});
-            let parts = (self.objects.clone(), self.live.clone(), self.more.clone());
-            self.writer.begin(key, at, Duration::ZERO, label(parts, id.clone(), patch));
+    fn write(&self, name: String, write: Write, known: &BTreeMap<String, object::Live>, room: &mut Room) {
+        let key = Key::Operator(name.clone());
+        if room.take(&key) {
+            let live = known.get(&name).cloned().unwrap_or_default();
+            let write = perform((self.objects.clone(), self.more.clone()), name, write, live);
+            self.writer.begin(key, room.at, Duration::ZERO, write);
         }
     }
 
-    /// Returns when it is to be looked at again, if it is not written yet.
-    fn write(
-        &mut self,
-        name: String,
-        write: Write,
-        known: &BTreeMap<String, object::Live>,
-        at: Instant,
-    ) -> Option<Instant> {
-        if let Some(until) = self.patience.until(&name, &write, at) {
-            return Some(until);
+    fn label(&self, lacking: BTreeMap<Id, BTreeSet<String>>, room: &mut Room) {
+        for (id, keys) in lacking {
+            let key = Key::Label(id.clone());
+            if room.take(&key) {
+                let labels: BTreeMap<String, &str> = keys.into_iter().map(|key| (key, "")).collect();
+                let patch = json!({"metadata": {"labels": labels}});
+                let parts = (self.objects.clone(), self.live.clone(), self.more.clone());
+                self.writer.begin(key, room.at, Duration::ZERO, label(parts, id, patch));
+            }
         }
-        let (objects, more) = (self.objects.clone(), self.more.clone());
-        let live = known.get(&name).cloned().unwrap_or_default();
-        let key = Key::Operator(name.clone());
-        self.writer.begin(key, at, Duration::ZERO, perform((objects, more), name, write, live));
-        None
+    }
+}
+
+/// For how many more writes there is room. Whoever gets none is looked at again when one has ended.
+struct Room {
+    left: usize,
+    /// What is being written, or has to wait.
+    busy: BTreeSet<Key>,
+    /// When the objects were looked at.
+    at: Instant,
+}
+
+impl Room {
+    fn take(&mut self, key: &Key) -> bool {
+        let is_free = self.left > 0 && !self.busy.contains(key);
+        self.left -= usize::from(is_free);
+        is_free
     }
 }
 

@@ -22,6 +22,14 @@ pub(super) enum Key {
     /// The plan that is to be made in a namespace.
     NewPlan(String),
     Plan(String, String),
+    /// Of an object in a namespace.
+    Labels(String, Of),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Of {
+    Subscription(String),
+    Plan(String),
 }
 
 impl fmt::Display for Key {
@@ -30,6 +38,8 @@ impl fmt::Display for Key {
             Key::Subscription(namespace, name) => write!(f, "Subscription {namespace}/{name}"),
             Key::NewPlan(namespace) => write!(f, "new InstallPlan of namespace {namespace}"),
             Key::Plan(namespace, name) => write!(f, "InstallPlan {namespace}/{name}"),
+            Key::Labels(namespace, Of::Subscription(name)) => write!(f, "labels of Subscription {namespace}/{name}"),
+            Key::Labels(namespace, Of::Plan(name)) => write!(f, "labels of InstallPlan {namespace}/{name}"),
         }
     }
 }
@@ -79,19 +89,23 @@ fn regarding(about: &About, subscription: &Subscription) -> ObjectReference {
 }
 
 /// Labels a Subscription or a plan. One that has gone meanwhile needs nothing.
-pub(super) async fn label((objects, live): (Objects, Live), of: Key, patch: Value) -> Result<(), ApiError> {
-    let (kind, namespace, name) = match &of {
-        Key::Subscription(namespace, name) => (subscription_kind(), namespace, name),
-        Key::Plan(namespace, name) => (plan_kind(), namespace, name),
-        Key::NewPlan(_) => return Ok(()),
+pub(super) async fn label(
+    (objects, live): (Objects, Live),
+    namespace: String,
+    of: Of,
+    patch: Value,
+) -> Result<(), ApiError> {
+    let (kind, name) = match &of {
+        Of::Subscription(name) => (subscription_kind(), name),
+        Of::Plan(name) => (plan_kind(), name),
     };
-    let written: Value = match objects.merge_patch(&kind, namespace, name, &patch).await {
+    let written: Value = match objects.merge_patch(&kind, &namespace, name, &patch).await {
         Err(error) if error.is_not_found() => return Ok(()),
         answer => answer?,
     };
     match of {
-        Key::Subscription(..) => live.subscriptions.on_answer(written),
-        Key::Plan(..) | Key::NewPlan(_) => live.plans.on_answer(written),
+        Of::Subscription(_) => live.subscriptions.on_answer(written),
+        Of::Plan(_) => live.plans.on_answer(written),
     }
     Ok(())
 }
