@@ -22,6 +22,8 @@ pub mod nodes;
 #[allow(clippy::unwrap_used)]
 pub mod objects;
 pub mod olm;
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+pub mod operator_simulation;
 pub mod operators;
 pub mod platform;
 #[allow(clippy::unwrap_used)]

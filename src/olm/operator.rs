@@ -56,8 +56,7 @@ pub(crate) struct Tenant<'a> {
     pub apis: tenancy::Verdict,
     /// Those that can be written into.
     pub namespaces: &'a group::Namespaces,
-    /// uids of its copies by namespace.
-    pub copies: BTreeMap<String, String>,
+    pub copies: copies::book::Copies,
 }
 
 impl<'a> Group<'a> {
@@ -256,7 +255,7 @@ fn member(
     // What runs has its rights everywhere from the beginning.
     let is_ready = turn.state.as_ref().is_some_and(|state| state.phase == Phase::InstallReady);
     if before.phase == Phase::Pending && is_ready && !given.is_complete() {
-        turn.state = None;
+        turn.state = given.hindrance().map(|why| State::pending(reason::REQUIREMENTS_NOT_MET, why));
     }
     match component::writes(given.wanted, given.surplus, facts.components) {
         Ok(writes) => (turn, writes),

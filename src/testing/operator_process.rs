@@ -56,6 +56,8 @@ const KUBERNETES: semver::Version = semver::Version::new(1, 33, 2);
 #[derive(Debug, Default)]
 pub struct Turn {
     pub writes: Vec<Write>,
+    /// A certificate is on, which nothing else tells of.
+    pub goes_on: bool,
     /// When there is something to do although nothing has changed.
     pub next: Option<Timestamp>,
     /// When a write may be tried again.
@@ -89,20 +91,23 @@ impl OperatorProcess {
             served: &served,
             refused: &refused,
             certificates: &|namespace| certificates.known(namespace, live),
-            copies: &|original, namespaces| book.uids(original, namespaces.iter()),
+            copies: &|original, namespaces| book.of(original, namespaces.iter()),
         };
         let mut turns = std::mem::take(&mut self.turns);
         let (mut writes, mut steps) = (Vec::new(), Vec::<(String, certificate::Step)>::new());
         let next = turns.turn(&known, beside, (now, at), &mut |action| requests::of(action, &mut writes, &mut steps));
+        let mut goes_on = false;
         for (namespace, step) in steps {
-            writes.extend(self.certificates.step(&namespace, step, now));
+            let write = self.certificates.step(&namespace, step, now);
+            goes_on |= write.is_none();
+            writes.extend(write);
         }
         let copied = self.plan_copies(&known, now, &mut writes);
         turns.end(known, served, refused, at);
         self.turns = turns;
         writes.retain_mut(|write| self.begins(write, elapsed));
         let next = next.into_iter().chain(copied).min();
-        Turn { writes, next, again: self.again(elapsed) }
+        Turn { writes, goes_on, next, again: self.again(elapsed) }
     }
 
     /// What is copied, and what OLMConfig says of it.

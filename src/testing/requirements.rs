@@ -3,6 +3,7 @@
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
 use crate::olm::api::keys::CLEANUP_FINALIZER;
 use crate::olm::api::operator_group::OperatorGroup;
+use crate::olm::operator::copies::book::Copies;
 use crate::olm::operator::requirements::{Account, World};
 use crate::olm::operator::rights::{Binding, Rights, Rules};
 use crate::olm::operator::{Facts, Group, Tenant, component, decide, identified, tenancy};
@@ -84,7 +85,7 @@ impl Cluster {
             rights: &self.rights,
         };
         let namespaces = BTreeMap::from([(self.namespace.clone(), BTreeMap::new())]);
-        let tenant = Tenant { apis: tenancy::Verdict::Free, namespaces: &namespaces, copies: BTreeMap::new() };
+        let tenant = Tenant { apis: tenancy::Verdict::Free, namespaces: &namespaces, copies: Copies::default() };
         let facts = Facts {
             csv,
             siblings: &BTreeMap::from([(csv.metadata.name.as_deref().unwrap_or_default(), csv)]),

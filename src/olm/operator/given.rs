@@ -32,12 +32,23 @@ pub(crate) struct Given {
     pub(super) surplus: Vec<Id>,
     /// A target waits for the copy of the ClusterServiceVersion, which owns what is in there.
     waits: bool,
+    /// The first target in which there can be no copy.
+    taken: Option<String>,
 }
 
 impl Given {
     /// Everything is there, so that it can run.
     pub(super) fn is_complete(&self) -> bool {
         self.wanted.is_empty() && !self.waits
+    }
+
+    /// Why it will not be complete.
+    pub(super) fn hindrance(&self) -> Option<String> {
+        let target = self.taken.as_ref()?;
+        Some(format!(
+            "its rights in namespace {target} belong to a copy of this ClusterServiceVersion, and there is another one of the same name: \
+             delete that, or let the OperatorGroups of both select other namespaces"
+        ))
     }
 
     /// Where a permission has to be there for the operator to run: what its own Roles give is brought to the targets from here.
@@ -81,12 +92,15 @@ pub(super) fn look(
             if !is_made && permission.rules.iter().all(|rule| rights.allow(account, target, rule)) {
                 continue;
             }
-            let owner = tenant.copies.get(target);
+            let owner = tenant.copies.uids.get(target);
             match target == ALL || owner.is_some() {
                 true => given.want(carried.objects(csv, target, owner), ids, components),
                 false => {
                     given.kept.extend(ids);
                     given.waits = true;
+                    if tenant.copies.taken.contains(target) {
+                        given.taken.get_or_insert_with(|| target.clone());
+                    }
                 }
             }
         }

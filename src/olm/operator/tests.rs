@@ -13,6 +13,7 @@ mod serving;
 mod tenancy;
 mod writes;
 
+use super::copies::book::Copies;
 use super::deployment::Live;
 use super::deployment::config::{Config, Proxy, Subscriber};
 use super::group::targets;
@@ -48,6 +49,8 @@ struct Cluster {
     others: Vec<Value>,
     /// uids of copies by namespace.
     copies: BTreeMap<String, String>,
+    /// Namespaces with another version of the name.
+    taken: BTreeSet<String>,
     deployments: BTreeMap<String, Live>,
     definitions: BTreeMap<String, Definition>,
     services: BTreeMap<String, ApiService>,
@@ -103,6 +106,7 @@ impl Cluster {
             namespaces: Vec::new(),
             others: Vec::new(),
             copies: BTreeMap::new(),
+            taken: BTreeSet::new(),
             deployments: BTreeMap::new(),
             definitions: BTreeMap::new(),
             services: BTreeMap::new(),
@@ -199,7 +203,11 @@ impl Cluster {
         let all: Vec<_> = own.into_iter().chain(others.iter().map(other)).collect();
         let tenancy = Tenancy::new(&all);
         let apis = groups.first().map_or(Verdict::Free, |group| tenancy.verdict(group, csv));
-        let tenant = Tenant { apis, namespaces: &namespaces, copies: self.copies.clone() };
+        let tenant = Tenant {
+            apis,
+            namespaces: &namespaces,
+            copies: Copies { uids: self.copies.clone(), taken: self.taken.clone() },
+        };
         let conditions: Vec<OperatorCondition> = self.conditions.iter().cloned().map(typed).collect();
         let conditions = conditions.iter().map(|it| (it.metadata.name.as_deref().unwrap(), it)).collect();
         let rights = self.rights();

@@ -3,6 +3,7 @@
 
 mod groups;
 
+use super::copies::book;
 use super::deployment::config::{Proxy, Subscriber};
 use super::group::Namespaces;
 use super::requirements::World;
@@ -122,13 +123,12 @@ impl<'a> Namespace<'a> {
         })
     }
 
-    /// What the groups mean for one of its ClusterServiceVersions. `copies`: uids of its copies by namespace, of those that its group
-    /// selects.
+    /// What the groups mean for one of its ClusterServiceVersions. `copies`: its copies in the namespaces that its group selects.
     pub(crate) fn tenant<'b>(
         &self,
         csv: &ClusterServiceVersion,
         (tenancy, namespaces): (&Tenancy<'_>, &'b Namespaces),
-        copies: impl FnOnce(&str, &[String]) -> BTreeMap<String, String>,
+        copies: impl FnOnce(&str, &[String]) -> book::Copies,
     ) -> Tenant<'b> {
         let group = self.groups.first();
         let apis = group.map_or(Verdict::Free, |group| tenancy.verdict(group, csv));

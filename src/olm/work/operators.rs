@@ -163,7 +163,7 @@ impl OperatorController {
             served: &served,
             refused: &refused,
             certificates: &|namespace| self.certificates.known(namespace, &self.live),
-            copies: &|original, namespaces| self.copies.uids(original, namespaces.iter()),
+            copies: &|original, namespaces| self.copies.of(original, namespaces.iter()),
         };
         let mut turns = std::mem::take(&mut self.turns);
         let perform = self.perform(at);

@@ -81,6 +81,8 @@ impl Certificates {
                 self.made += 1;
                 let number = format!("{}.{}", self.process, self.made);
                 let authority = format!("-----BEGIN CERTIFICATE-----\n{number}\n-----END CERTIFICATE-----\n");
+                // Certificates know no fractions of seconds.
+                let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
                 let until = now.checked_add(SignedDuration::from_hours(24 * DAYS)).unwrap_or(Timestamp::MAX);
                 secret.next = Some(Made { authority, until, hosts, told: None });
                 None

@@ -1,8 +1,9 @@
-//! `lab simulate`: node configuration with a virtual clock (`hack/soak` calls it).
+//! `lab simulate`: node configuration, or operators, with a virtual clock (`hack/soak` calls it).
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use e2e::nodes::simulation::{self, Tally};
+use e2e::operator_simulation;
 use e2e::random::SeededRandom;
 use std::thread;
 use std::time::Instant;
@@ -10,6 +11,9 @@ use std::time::Instant;
 /// How much is simulated.
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
+    /// Operators in a cluster of a few namespaces, and no nodes.
+    #[arg(long, conflicts_with = "nodes")]
+    operators: bool,
     /// Nodes of the pool.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     nodes: u32,
@@ -25,18 +29,76 @@ pub(crate) struct Simulate {
 }
 
 pub(crate) fn run(simulate: &Simulate) -> anyhow::Result<()> {
+    match simulate.operators {
+        true => operators(simulate),
+        false => nodes(simulate),
+    }
+}
+
+/// All runs, with their seeds. They differ in length, so each thread takes every second, or third, and so on.
+fn each<T: Default + Send>(
+    simulate: &Simulate,
+    run: impl Fn(u64) -> anyhow::Result<T> + Sync,
+    add: impl Fn(&mut T, T) + Sync,
+) -> anyhow::Result<T> {
     let first = simulate.seed.unwrap_or_else(SeededRandom::seed);
-    let begun = Instant::now();
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    // Runs differ in length, so each thread takes every second, or third, and so on.
+    let (run, add) = (&run, &add);
+    let some = |thread: u64| -> anyhow::Result<T> {
+        let mut tally = T::default();
+        for number in (0..simulate.seeds).filter(|number| number % threads == thread) {
+            let seed = first.wrapping_add(number);
+            add(&mut tally, run(seed).with_context(|| format!("seed {seed}"))?);
+        }
+        Ok(tally)
+    };
+    let some = &some;
     let tallies = thread::scope(|scope| {
-        let part = |thread: u64| move || some(simulate, first, thread, threads);
-        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(part(thread))).collect();
+        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || some(thread))).collect();
         let ended = running.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?);
-        ended.collect::<anyhow::Result<Vec<Tally>>>()
+        ended.collect::<anyhow::Result<Vec<T>>>()
     })?;
-    let mut tally = Tally::default();
-    tallies.into_iter().for_each(|part| tally.add(part));
+    let mut tally = T::default();
+    tallies.into_iter().for_each(|part| add(&mut tally, part));
+    Ok(tally)
+}
+
+fn operators(simulate: &Simulate) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let run = |seed| operator_simulation::run(simulate.steps, seed);
+    let tally: operator_simulation::Tally = each(simulate, run, |tally, part| tally.add(&part))?;
+    println!(
+        "{} runs of {} steps with operators in {:.0} s: {} turns, {} writes, {} outdated writes refused, {} failed, {} restarts, {} \
+         times two leaders; {} Deployments left over, {} of operators that must not run; targets: {} times all namespaces, {} times \
+         some; at rest {} operators that run, {} of which must, {} that do not, {} of them because of other groups, and {} copies; \
+         at rest after {} rounds at most",
+        simulate.seeds,
+        simulate.steps,
+        begun.elapsed().as_secs_f64(),
+        tally.turns,
+        tally.writes,
+        tally.refused,
+        tally.failed,
+        tally.restarts,
+        tally.doubled,
+        tally.left_over,
+        tally.expelled,
+        tally.everywhere,
+        tally.somewhere,
+        tally.running,
+        tally.healthy,
+        tally.waiting,
+        tally.conflicts,
+        tally.copies,
+        tally.rounds,
+    );
+    Ok(())
+}
+
+fn nodes(simulate: &Simulate) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let run = |seed| simulation::run(simulate.nodes as usize, simulate.steps, seed);
+    let tally: Tally = each(simulate, run, Tally::add)?;
     println!(
         "{} runs of {} steps with {} nodes in {:.0} s: {} nodes told, {} updates finished, {} rolled back, {} agents killed, {} \
          outdated writes refused, {} force files, {} clocks set back, {} targets wanted again that had failed, {} looks without \
@@ -69,14 +131,4 @@ pub(crate) fn run(simulate: &Simulate) -> anyhow::Result<()> {
         tally.fullest,
     );
     Ok(())
-}
-
-fn some(simulate: &Simulate, first: u64, thread: u64, threads: u64) -> anyhow::Result<Tally> {
-    let mut tally = Tally::default();
-    for number in (0..simulate.seeds).filter(|number| number % threads == thread) {
-        let seed = first.wrapping_add(number);
-        let nodes = simulate.nodes as usize;
-        tally.add(simulation::run(nodes, simulate.steps, seed).with_context(|| format!("seed {seed}"))?);
-    }
-    Ok(tally)
 }

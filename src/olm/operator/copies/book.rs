@@ -53,6 +53,15 @@ pub(crate) struct Outstanding {
     pub unexpected: bool,
 }
 
+/// Copies of one original.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copies {
+    /// uids by namespace.
+    pub uids: BTreeMap<String, String>,
+    /// Namespaces in which there can be none: there is another ClusterServiceVersion of the name.
+    pub taken: BTreeSet<String>,
+}
+
 #[derive(Default)]
 pub(crate) struct Book {
     live: BTreeMap<Key, Live>,
@@ -281,17 +290,24 @@ impl Book {
         own.or_else(|| self.named.get(name)?.iter().filter_map(of).find(is_copied))
     }
 
-    /// uids of the copies of an original, in these namespaces.
-    pub(crate) fn uids<'a>(
-        &self,
-        original: &Key,
-        namespaces: impl Iterator<Item = &'a String>,
-    ) -> BTreeMap<String, String> {
-        let uid = |namespace: &String| {
-            let live = self.live.get(&(namespace.clone(), original.1.clone()))?;
-            (live.from == original.0).then(|| (namespace.clone(), live.uid.clone()))
-        };
-        namespaces.filter_map(uid).collect()
+    /// The copies of an original, in these namespaces.
+    pub(crate) fn of<'a>(&self, original: &Key, namespaces: impl Iterator<Item = &'a String>) -> Copies {
+        let mut copies = Copies::default();
+        for namespace in namespaces {
+            let key = (namespace.clone(), original.1.clone());
+            if let Some(live) = self.live.get(&key).filter(|live| live.from == original.0) {
+                copies.uids.insert(namespace.clone(), live.uid.clone());
+            } else if self.is_taken(&key, original) {
+                copies.taken.insert(namespace.clone());
+            }
+        }
+        copies
+    }
+
+    /// Whether another operator of the name is there, or a copy of another one, which stays.
+    fn is_taken(&self, key: &Key, original: &Key) -> bool {
+        let is_original = self.plan.as_ref().is_some_and(|plan| key != original && plan.originals.contains(key));
+        is_original || self.source(key).is_some_and(|source| source.namespace != original.0)
     }
 
     /// Whether an operator may wait for this copy, by which it owns what it is given there: one that works for some namespaces does. Those

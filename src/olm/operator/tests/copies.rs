@@ -357,7 +357,11 @@ fn of_two_originals_of_one_name_the_one_whose_copy_there_is_goes_on() {
     both.originals.insert(key("alley"));
     book.set(both);
     assert_eq!(jobs(&mut book), ["read alley 1"], "nothing is copied to where an original is");
-    let uids = book.uids(&key("shop"), ["mall".to_owned(), "alley".to_owned()].iter());
+    let of = |namespace| book.of(&key(namespace), ["mall".to_owned(), "alley".to_owned()].iter());
+    let Copies { uids, taken } = of("shop");
     assert_eq!(uids, BTreeMap::from([("mall".to_owned(), "u".to_owned())]));
+    assert_eq!(taken, BTreeSet::from(["alley".to_owned()]), "there is an operator");
+    let Copies { uids, taken } = of("alley");
+    assert_eq!((uids.len(), taken), (0, BTreeSet::from(["mall".to_owned()])), "there is a copy of another operator");
     assert!(book.has_copies(&key("shop")) && !book.has_copies(&key("alley")));
 }

@@ -111,6 +111,27 @@ fn roles_are_in_each_target_that_exists_before_the_operator_runs() {
 }
 
 #[test]
+fn operator_that_cannot_have_a_copy_in_a_target_says_so() {
+    let mut cluster = copied(cluster(&["shop", "mall", "park"], "Pending"), &["mall"]);
+    written(&mut cluster);
+    written(&mut cluster);
+    assert_eq!(cluster.step("a", 10), "", "the copy may come yet");
+    cluster.taken.insert("park".to_owned());
+    assert_eq!(
+        cluster.step("a", 10),
+        "Pending/RequirementsNotMet: its rights in namespace park belong to a copy of this ClusterServiceVersion, and there is another \
+         one of the same name: delete that, or let the OperatorGroups of both select other namespaces"
+    );
+    // Where others have given the rights, nothing is waited for.
+    cluster.rules.push(("park", rule(&["get"], &["configmaps"])));
+    assert_eq!(cluster.step("a", 10), READY);
+    // One that runs goes on.
+    cluster.rules.pop();
+    cluster.csv_mut("a")["status"]["phase"] = json!("Succeeded");
+    assert_eq!(cluster.step("a", 10), "");
+}
+
+#[test]
 fn new_target_does_not_stop_what_runs() {
     let cluster = copied(cluster(&["shop", "mall"], "Succeeded"), &["mall"]);
     assert_eq!((writes(&cluster), cluster.step("a", 10).as_str()), (vec!["create Role mall/a-server".to_owned()], ""));

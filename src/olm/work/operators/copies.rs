@@ -5,7 +5,7 @@ use crate::cluster::watcher::{Event, Selection, Selector, events};
 use crate::cluster::{ApiError, Clients, Kind, Objects, jittered, task};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::{annotation, label};
-use crate::olm::operator::copies::book::{Book, Job, Key, Live, Outstanding, Plan};
+use crate::olm::operator::copies::book::{self, Book, Job, Key, Live, Outstanding, Plan};
 use crate::olm::operator::copies::{Content, compare, content};
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -66,12 +66,8 @@ impl Copies {
         }
     }
 
-    pub(super) fn uids<'a>(
-        &self,
-        original: &Key,
-        namespaces: impl Iterator<Item = &'a String>,
-    ) -> BTreeMap<String, String> {
-        self.0.book().uids(original, namespaces)
+    pub(super) fn of<'a>(&self, original: &Key, namespaces: impl Iterator<Item = &'a String>) -> book::Copies {
+        self.0.book().of(original, namespaces)
     }
 
     pub(super) fn has(&self, original: &Key) -> bool {

@@ -4,6 +4,7 @@
 use super::known::Known;
 use super::served::Kinds;
 use crate::olm::operator::Tenant;
+use crate::olm::operator::copies::book::Copies;
 use crate::olm::operator::tenancy::Verdict;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -29,8 +30,8 @@ struct Before {
 
 /// What else a namespace depends on.
 struct Found {
-    /// Of its ClusterServiceVersions, in their order: what its group means for them, and uids of copies.
-    tenants: Vec<(Verdict, BTreeMap<String, String>)>,
+    /// Of its ClusterServiceVersions, in their order: what its group means for them, and their copies.
+    tenants: Vec<(Verdict, Copies)>,
     /// When there is something to do although nothing has changed.
     next: Option<Timestamp>,
 }
@@ -65,7 +66,7 @@ impl Idle {
         now: Timestamp,
     ) -> Option<Option<Timestamp>> {
         let found = self.namespaces.get(namespace)?;
-        let is_same = |((apis, copies), tenant): (&(Verdict, BTreeMap<String, String>), &Tenant<'_>)| {
+        let is_same = |((apis, copies), tenant): (&(Verdict, Copies), &Tenant<'_>)| {
             *apis == tenant.apis && *copies == tenant.copies
         };
         let holds = self.before.as_ref()?.known.is_same_within(known, namespace)

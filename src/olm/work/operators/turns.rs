@@ -21,9 +21,6 @@ pub(crate) struct Turns {
     settled: Settled,
 }
 
-/// Says which copies of a ClusterServiceVersion there are in some namespaces: their uids by namespace.
-type Copied<'a> = dyn Fn(&book::Key, &[String]) -> BTreeMap<String, String> + 'a;
-
 /// What a turn depends on that is no object which is followed.
 #[derive(Clone, Copy)]
 pub(crate) struct Beside<'a> {
@@ -32,7 +29,8 @@ pub(crate) struct Beside<'a> {
     pub refused: &'a BTreeMap<String, String>,
     /// Certificates of a namespace by the names of their Secrets.
     pub certificates: &'a dyn Fn(&str) -> BTreeMap<String, certificate::Known>,
-    pub copies: &'a Copied<'a>,
+    /// The copies of a ClusterServiceVersion in these namespaces.
+    pub copies: &'a dyn Fn(&book::Key, &[String]) -> book::Copies,
 }
 
 impl Turns {

@@ -1,5 +1,6 @@
 //! What the fuzzed readers work with: good inputs, a key that signs, filters.
 
+mod lifecycle;
 mod operators;
 mod resolution;
 
@@ -10,6 +11,7 @@ use cvo::testing::payload::{ApplyFilter, Capabilities, Filter};
 use cvo::testing::verify::{Config, Digest, Verifier};
 use e2e::workspace;
 use jiff::Timestamp;
+use lifecycle::Lifecycle;
 use operators::Operators;
 pub(super) use operators::parts;
 use resolution::Resolution;
@@ -43,6 +45,7 @@ pub(super) struct Fixture {
     pub node_records: Vec<Vec<u8>>,
     pub catalogs: Catalogs,
     pub operators: Operators,
+    pub lifecycle: Lifecycle,
     pub resolution: Resolution,
     pub messages: Vec<Vec<u8>>,
     pub keys: Vec<Vec<u8>>,
@@ -105,6 +108,7 @@ impl Fixture {
             ]),
             catalogs: Catalogs::of(&corpus),
             operators: Operators::read()?,
+            lifecycle: Lifecycle::read(),
             resolution: Resolution::read()?,
             keys: vec![key.clone()],
             verifier: verifier(&key)?,

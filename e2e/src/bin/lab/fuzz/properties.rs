@@ -4,6 +4,7 @@ pub(super) mod bundles;
 pub(super) mod catalog;
 pub(super) mod grpc;
 pub(super) mod ignored;
+pub(super) mod lifecycle;
 pub(super) mod resolution;
 pub(super) mod sources;
 

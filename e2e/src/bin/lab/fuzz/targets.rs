@@ -303,9 +303,9 @@ const fn target(
 }
 
 /// All of them; weights add up to 100.
-pub(super) const TARGETS: [Target; 34] = [
-    target("yaml", 9, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
-    target("release", 9, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
+pub(super) const TARGETS: [Target; 37] = [
+    target("yaml", 8, |s| &s.corpus.manifests, Form::Bytes, YAML, properties::yaml),
+    target("release", 8, |s| &s.corpus.releases, Form::Bytes, RELEASE, properties::release),
     target("template", 6, |s| &s.corpus.manifests, Form::Bytes, TEMPLATE, properties::template),
     target("metadata", 4, |s| &s.corpus.metadata, Form::Json, JSON, properties::metadata),
     target("references", 4, |s| &s.corpus.references, Form::Json, JSON, properties::references),
@@ -315,7 +315,7 @@ pub(super) const TARGETS: [Target; 34] = [
     target("update graph", 6, |s| &s.corpus.graphs, Form::Json, JSON, properties::update_graph),
     target("query answer", 2, |s| &s.corpus.answers, Form::Json, JSON, properties::query_answer),
     target("annotations", 5, |s| &s.annotations, Form::Bytes, ANNOTATION, properties::annotations),
-    target("merge", 8, |s| &s.pairs, Form::Json, JSON, properties::merge),
+    target("merge", 7, |s| &s.pairs, Form::Json, JSON, properties::merge),
     target("signature", 3, |s| &s.signatures, Form::Bytes, PACKET, properties::signature),
     target("message", 2, |s| &s.messages, Form::Json, JSON, properties::message),
     target("ignition", 4, |s| &s.ignition, Form::Json, IGNITION, properties::ignition),
@@ -337,6 +337,9 @@ pub(super) const TARGETS: [Target; 34] = [
     target("rule", 1, |s| &s.resolution.rules, Form::Bytes, RULE, properties::resolution::rule),
     target("install plan", 1, |s| &s.resolution.plans, Form::Json, JSON, properties::resolution::install_plan),
     target("subscriptions", 1, |s| &s.resolution.namespaces, Form::Json, JSON, properties::resolution::subscriptions),
+    target("operator", 1, |s| &s.lifecycle.csvs, Form::Json, JSON, properties::lifecycle::csv),
+    target("operator group", 1, |s| &s.lifecycle.groups, Form::Json, JSON, properties::lifecycle::group),
+    target("operator condition", 1, |s| &s.lifecycle.conditions, Form::Json, JSON, properties::lifecycle::condition),
     target("keyring", 1, |s| &s.keys, Form::Bytes, PACKET, properties::keyring),
 ];
 
