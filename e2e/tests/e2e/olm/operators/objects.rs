@@ -256,23 +256,20 @@ async fn what_was_there_before_its_subscription_is_labelled_once_and_goes_on() {
 
     // Objects of others, as long as they have the label.
     let extra = ["ConfigMap", "Namespace", "Secret"];
-    for (kind, name, namespace) in
-        [("namespace", "shop", ""), ("configmap", "extra", "-n shop"), ("secret", "extra", "-n shop")]
-    {
+    for (kind, name) in [("namespace", "shop"), ("configmap", "extra -n shop"), ("secret", "extra -n shop")] {
         if kind != "namespace" {
             let of = if kind == "secret" { "secret generic" } else { kind };
-            world.kubectl(&format!("create {of} {name} {namespace}")).await;
+            world.kubectl(&format!("create {of} {name}")).await;
         }
-        world.kubectl(&format!("label {kind} {name} {namespace} olm.managed=true {KEY}=")).await;
+        world.kubectl(&format!("label {kind} {name} olm.managed=true {KEY}=")).await;
     }
     let named = |it: &Operator| extra.iter().all(|kind| names(it, kind).len() == 1);
     world.operator("what others have labelled", named).await;
     world.kubectl(&format!("label configmap extra -n shop {KEY}-")).await;
     world.operator("what has no label any more", |it| names(it, "ConfigMap").is_empty()).await;
     // One that somebody has written is his, and says how components are labelled.
-    world
-        .apply(&json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": "suite.all"}}))
-        .await;
+    let own = json!({"apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": {"name": "suite.all"}, "spec": {}});
+    world.apply(&own).await;
     let wait = world.cluster.until("its selector", &[PROCESS]).within(LIMIT);
     let own = wait.existing(world.operators(), "suite.all", |it| it.status.is_some()).await.unwrap();
     assert_eq!(
