@@ -129,6 +129,24 @@ impl Seen {
         self.groups.iter().filter(|group| group.namespace == namespace).collect()
     }
 
+    /// What is written names the targets of the one group of its namespace, which selects something. Whether these are all namespaces.
+    fn names_targets(&self, write: &Write, targets: Option<&str>) -> anyhow::Result<bool> {
+        let groups = self.groups_in(&write.namespace);
+        let [group] = groups.as_slice() else { anyhow::bail!("{} is written with {} groups", write.key, groups.len()) };
+        let wanted = group.targets.as_ref().map(|all| all.iter().cloned().collect::<Vec<_>>().join(","));
+        ensure!(
+            group.targets.as_ref().is_none_or(|targets| !targets.is_empty()),
+            "{} is given {targets:?} as targets where its group selects nothing",
+            write.key
+        );
+        ensure!(
+            targets == Some(wanted.as_deref().unwrap_or_default()),
+            "{} has {targets:?} as targets, not {wanted:?}",
+            write.key
+        );
+        Ok(wanted.is_none())
+    }
+
     fn csv(&self, is: impl Fn(&Value) -> bool) -> Option<&Value> {
         self.csvs.iter().find(|csv| is(csv))
     }
@@ -168,21 +186,9 @@ fn of_csv(process: &OperatorProcess, write: &Write, patch: &Value, tally: &mut T
     ensure!(!is_copy, "{} is a copy, and is taken for an operator", write.key);
     let Some(targets) = annotation(patch, TARGETS) else { return Ok(()) };
     let seen = Seen::of(process);
-    let groups = seen.groups_in(&write.namespace);
-    let [group] = groups.as_slice() else { anyhow::bail!("{} is given targets by {} groups", write.key, groups.len()) };
-    let wanted = group.targets.as_ref().map(|all| all.iter().cloned().collect::<Vec<_>>().join(","));
-    ensure!(
-        group.targets.as_ref().is_none_or(|targets| !targets.is_empty()),
-        "{} is given {targets:?} as targets where its group selects nothing",
-        write.key
-    );
-    ensure!(
-        targets == wanted.clone().unwrap_or_default(),
-        "{} is given {targets:?} as targets, not {wanted:?}",
-        write.key
-    );
-    tally.everywhere += usize::from(wanted.is_none());
-    tally.somewhere += usize::from(wanted.is_some());
+    let is_everywhere = seen.names_targets(write, Some(targets))?;
+    tally.everywhere += usize::from(is_everywhere);
+    tally.somewhere += usize::from(!is_everywhere);
     Ok(())
 }
 
@@ -194,21 +200,7 @@ fn of_deployment(process: &OperatorProcess, write: &Write, object: &Value) -> an
     ensure!(label(csv, "olm.copiedFrom").is_none(), "{} belongs to a copy", write.key);
     let pods =
         object.pointer("/spec/template/metadata").map(|metadata| json!({"metadata": metadata})).unwrap_or_default();
-    let targets = annotation(&pods, TARGETS);
-    let groups = seen.groups_in(&write.namespace);
-    let [group] = groups.as_slice() else { anyhow::bail!("{} is written with {} groups", write.key, groups.len()) };
-    let wanted = group.targets.as_ref().map(|all| all.iter().cloned().collect::<Vec<_>>().join(","));
-    ensure!(
-        group.targets.as_ref().is_none_or(|targets| !targets.is_empty()),
-        "{} is written where its group selects nothing",
-        write.key
-    );
-    ensure!(
-        targets == Some(wanted.clone().unwrap_or_default().as_str()),
-        "{} has {targets:?} as targets, not {wanted:?}",
-        write.key
-    );
-    Ok(())
+    seen.names_targets(write, annotation(&pods, TARGETS)).map(drop)
 }
 
 /// A Deployment goes where its version does not name it any more, and where that must not run because of the APIs of groups.

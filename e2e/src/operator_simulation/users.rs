@@ -52,10 +52,16 @@ impl World {
         let mut csv = specs::csv(&self.random, namespace);
         let package = package(text(&csv, "/metadata/name")).to_owned();
         let here = self.store.of_namespace(CSV, namespace);
-        let here = here.iter().filter(|it| label(it, "olm.copiedFrom").is_none()).map(|it| text(it, "/metadata/name"));
-        let versions = here.filter(|name| self::package(name) == package).filter_map(number);
-        if let Some(last) = versions.max() {
+        let originals = here.iter().filter(|it| label(it, "olm.copiedFrom").is_none());
+        let named =
+            originals.map(|it| (text(it, "/metadata/name"), it.pointer("/metadata/deletionTimestamp").is_none()));
+        let same = named.filter(|(name, _)| self::package(name) == package);
+        let versions: Vec<(usize, bool)> = same.filter_map(|(name, stays)| Some((number(name)?, stays))).collect();
+        if let Some((last, _)) = versions.iter().max() {
             csv["metadata"]["name"] = format!("{package}.v{}", last + 1).into();
+        }
+        // One that goes does not keep those before and after it together.
+        if let Some((last, _)) = versions.iter().filter(|(_, stays)| *stays).max() {
             csv["spec"]["replaces"] = format!("{package}.v{last}").into();
         }
         let by_plan = self.random.chance(85);

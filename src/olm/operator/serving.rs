@@ -166,7 +166,7 @@ impl<'a> Answering<'a> {
         let secret = endpoint::secret(name);
         let live = Live::of(facts, owners, &endpoint::service(name));
         let known = facts.certificates.get(&secret);
-        let objects = object::objects(facts.csv, &endpoint).into();
+        let objects = object::objects(facts.csv, &endpoint, facts.components).into();
         Ok(Answering {
             stage: certificate::stage(known, &live.bundles(), now),
             serves_apis: facts.csv.spec.api_service_definitions.owned.iter().any(|api| api.deployment_name == *name),

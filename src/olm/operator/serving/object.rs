@@ -2,6 +2,7 @@
 
 use super::endpoint::{Endpoint, secret, service};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+use crate::olm::operator::component::{Id, Kind, Known};
 use crate::olm::operator::deployment::{labels, owner_reference};
 use crate::olm::permissions::DEFAULT_ACCOUNT;
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ pub(super) fn owned(csv: &ClusterServiceVersion, name: &str) -> Value {
         "ownerReferences": [owner_reference(csv)]})
 }
 
-/// Service, and the roles of the account of the pods.
-pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>) -> [Value; 5] {
+/// Service, and the roles of the account of the pods. `known`: what there is.
+pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>, known: &Known) -> [Value; 5] {
     let name = endpoint.entry.name.as_str();
     let (service, secret) = (service(name), secret(name));
     let rule = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get"]});
@@ -33,8 +34,10 @@ pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>) -> [
             "roleRef": {"apiGroup": RBAC, "kind": role.0, "name": role.1}})
     };
     // What is in another namespace or in none cannot name its owner but in labels.
-    let delegator = json!({"name": format!("{service}-{DELEGATOR}"), "labels": labels(csv)});
-    let reader = json!({"name": format!("{service}-auth-reader"), "namespace": SYSTEM, "labels": labels(csv)});
+    let delegator = name_of((Kind::ClusterRoleBinding, "", format!("{service}-{DELEGATOR}")), csv, known);
+    let delegator = json!({"name": delegator, "labels": labels(csv)});
+    let reader = name_of((Kind::RoleBinding, SYSTEM, format!("{service}-auth-reader")), csv, known);
+    let reader = json!({"name": reader, "namespace": SYSTEM, "labels": labels(csv)});
     [
         service_object(csv, endpoint, &service),
         role,
@@ -42,6 +45,18 @@ pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>) -> [
         binding("ClusterRoleBinding", delegator, ("ClusterRole", DELEGATOR)),
         binding("RoleBinding", reader, ("Role", READER)),
     ]
+}
+
+/// Operators of several namespaces may have Deployments of one name. Where the binding of that name is of another namespace, the own
+/// namespace stands in the name, and stays there.
+fn name_of((kind, at, name): (Kind, &str, String), csv: &ClusterServiceVersion, known: &Known) -> String {
+    let own = csv.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = |name: &str| {
+        known.owner(&Id { kind, namespace: at.to_owned(), name: name.to_owned() }).map(|owner| owner.namespace)
+    };
+    let second = format!("{own}.{name}");
+    let is_taken = namespace(&name).is_some_and(|other| other != own);
+    if is_taken || namespace(&second).is_some_and(|other| other == own) { second } else { name }
 }
 
 fn service_object(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>, name: &str) -> Value {

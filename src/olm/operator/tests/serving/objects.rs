@@ -110,6 +110,37 @@ fn account_of_the_pods_may_read_its_certificate_and_ask_who_asks() {
     }
 }
 
+/// Else both would write their own accounts into it for ever.
+#[test]
+fn bindings_of_an_operator_in_another_namespace_stay_his() {
+    let binding = |kind: &str, name: &str, namespace: Value| {
+        let mut labels = owner();
+        labels["olm.owner.namespace"] = json!("mall");
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": {"name": name, "namespace": namespace, "labels": labels, "uid": name, "resourceVersion": "1"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "mall"}]})
+    };
+    let others = [
+        binding("RoleBinding", "server-v1-service-auth-reader", json!("kube-system")),
+        binding("ClusterRoleBinding", "server-v1-service-system:auth-delegator", Value::Null),
+    ];
+    let mut cluster = Cluster::serving(all());
+    cluster.certificates.insert("server-v1-service-cert".to_owned(), cluster.certificates[SECRET].clone());
+    cluster.components.extend(others.clone());
+    cluster.settle(&mut at(10));
+    assert_eq!(cluster.csvs[0]["status"]["phase"], "Succeeded");
+    for other in &others {
+        let (kind, name) = (other["kind"].as_str().unwrap(), other["metadata"]["name"].as_str().unwrap());
+        assert_eq!(cluster.object(kind, name), other);
+        let own = cluster.object(kind, &format!("shop.{name}"));
+        assert_eq!(own["subjects"][0]["namespace"], "shop");
+        assert_eq!(own["metadata"]["namespace"], other["metadata"]["namespace"]);
+    }
+    // Nothing is made anew only because the other one has gone.
+    cluster.components.retain(|it| !others.contains(it));
+    assert_eq!(cluster.settle(&mut at(20)), [""; 0]);
+}
+
 #[test]
 fn webhook_configurations_say_what_their_descriptions_say() {
     let cluster = installed();
