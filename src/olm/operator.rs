@@ -133,12 +133,9 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    /// Nothing but a status, where it is that.
-    fn alone(self) -> Option<(Vec<State>, Box<ClusterServiceVersionStatus>, Option<Timestamp>)> {
-        let Decision { status, next, .. } = &self;
-        let is_alone = self == Decision { status: status.clone(), next: *next, ..Decision::default() };
-        let next = self.next;
-        self.status.filter(|_| is_alone).map(|(states, status)| (states, status, next))
+    /// Whether nothing is written.
+    fn is_nothing(&self) -> bool {
+        *self == Decision { next: self.next, ..Decision::default() }
     }
 }
 
@@ -146,7 +143,6 @@ impl Decision {
 const TOLD_TOGETHER: usize = 4;
 /// What a new version lacks is told only once it has been waited for so long: most of it is on its way.
 const LACKS: SignedDuration = SignedDuration::from_secs(2);
-
 /// How long it is taken for being installed.
 const UNDER_WAY: SignedDuration = SignedDuration::from_secs(10);
 
@@ -161,11 +157,11 @@ pub(crate) fn decide(facts: &Facts<'_>, now: Timestamp) -> Decision {
         let csv = ClusterServiceVersion { status: Some((**status).clone()), ..facts.csv.clone() };
         let mut siblings = facts.siblings.clone();
         siblings.insert(csv.metadata.name.as_deref().unwrap_or_default(), &csv);
-        let next = step(&Facts { csv: &csv, siblings: &siblings, ..*facts }, now);
-        let Some((more, after, again)) = next.alone() else { break };
+        let mut next = step(&Facts { csv: &csv, siblings: &siblings, ..*facts }, now);
+        let Some((more, after)) = next.status.take().filter(|_| next.is_nothing()) else { break };
         states.extend(more);
         *status = after;
-        decision.next = again;
+        decision.next = next.next;
     }
     held_back(facts.csv, decision, now)
 }

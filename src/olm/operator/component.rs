@@ -122,13 +122,13 @@ pub(crate) fn is_made<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
     label(label::MANAGED) == Some("true") || label(label::OWNER_KIND).is_some()
 }
 
-/// Whether an object without the label of what is looked after may become what is wanted: it was made for an operator or a group, as
-/// earlier programs have left it, or belongs to the same owner. Any other one is somebody's who has chosen the same name, such as a role
-/// of the cluster, whose rules must not be exchanged.
+/// The same as [`change`] for an object that is found although none was known. It becomes what is wanted if it was made for an operator or a
+/// group, as earlier programs have left it, or belongs to the same owner. Any other one is somebody's who has chosen the same name, such as
+/// a role of the cluster, whose rules must not be exchanged.
 ///
 /// # Errors
 /// Whose it is, and what to do.
-pub(crate) fn may_be_taken(id: &Id, found: &Value, wanted: &Value) -> Result<(), String> {
+pub(crate) fn take_over(id: &Id, found: &Value, wanted: &Value) -> Result<Option<Write>, String> {
     let labels = found.pointer("/metadata/labels").and_then(Value::as_object);
     let label = |key: &str| labels?.get(key)?.as_str();
     let is_of_groups = labels.into_iter().flatten().any(|(key, _)| key.starts_with(label::AGGREGATE_TO));
@@ -138,7 +138,7 @@ pub(crate) fn may_be_taken(id: &Id, found: &Value, wanted: &Value) -> Result<(),
         all.into_iter().flatten().filter_map(uid).collect()
     };
     if is_made(label) || is_of_groups || !owners(found).is_disjoint(&owners(wanted)) {
-        return Ok(());
+        return change(id, found, wanted);
     }
     Err(format!(
         "{id} exists already and was not made for an operator: it is left as it is; rename it, or delete it if nobody needs it"
@@ -357,18 +357,19 @@ mod tests {
             let owners = json!([{"kind": "CustomResourceDefinition", "name": "d", "uid": owner}]);
             json!({"metadata": {"name": "r", "labels": labels, "ownerReferences": owners}})
         };
-        let taken = |labels: Value, owner: &str| may_be_taken(&id("r"), &found(labels, owner), &wanted);
+        let taken = |labels: Value, owner: &str| take_over(&id("r"), &found(labels, owner), &wanted);
+        let is_taken = |labels: Value, owner: &str| matches!(taken(labels, owner), Ok(Some(Write::Replace { .. })));
         let aggregated = json!({"rbac.authorization.k8s.io/aggregate-to-admin": "true"});
         for labels in [json!({}), aggregated.clone(), json!({"olm.managed": "false"})] {
             let error = taken(labels, "2").unwrap_err();
             assert!(error.starts_with("Role n/r exists already and was not made for an operator"), "{error}");
         }
-        assert_eq!(taken(aggregated, "1"), Ok(()), "it has the same owner");
+        assert!(is_taken(aggregated, "1"), "it has the same owner");
         for label in ["olm.owner.kind", "olm.opgroup.permissions/aggregate-to-admin"] {
-            assert_eq!(taken(json!({label: "x"}), "2"), Ok(()), "{label}");
+            assert!(is_taken(json!({label: "x"}), "2"), "{label}");
         }
         let bare = json!({"metadata": {"name": "r"}});
-        assert!(may_be_taken(&id("r"), &bare, &bare).is_err());
+        assert!(take_over(&id("r"), &bare, &bare).is_err());
     }
 
     #[test]

@@ -110,6 +110,20 @@ pub(crate) enum Action<'a> {
     },
 }
 
+impl Action<'_> {
+    /// Whether it creates something in a namespace that takes nothing new, since it is being deleted.
+    fn is_in_vain(&self, namespaces: &Namespaces) -> bool {
+        let namespace = match self {
+            Action::Deployment { csv, write: deployment::Write::Create { .. }, .. }
+            | Action::Condition { csv, exists: false, .. } => csv.metadata.namespace.as_deref().unwrap_or_default(),
+            Action::Component(component::Write::Create { id, .. }) => &id.namespace,
+            Action::Certificate { namespace, step: certificate::Step::Store { version: None, .. } } => namespace,
+            _ => return false,
+        };
+        !namespace.is_empty() && !namespaces.contains_key(namespace)
+    }
+}
+
 /// Takes what is to be written.
 pub(crate) type Act<'s> = dyn FnMut(Action<'_>) + 's;
 
@@ -162,8 +176,10 @@ pub(crate) fn of_namespace(
 ) -> (bool, Option<Timestamp>) {
     let (mut acts, mut next, mut waits) = (false, None::<Timestamp>, false);
     let act = &mut |action: Action<'_>| {
-        acts = true;
-        act(action);
+        if !action.is_in_vain(around.namespaces) {
+            acts = true;
+            act(action);
+        }
     };
     status_of_groups(namespace, around, now, act);
     let failing = namespace.failing(around.refused);
@@ -190,7 +206,7 @@ pub(crate) fn of_namespace(
         };
         let decision = decide(&facts, now);
         next = next.into_iter().chain(decision.next).min();
-        room.take(csv, decision != Decision { next: decision.next, ..Decision::default() });
+        room.take(csv, !decision.is_nothing());
         of_csv(namespace, csv, decision, act);
     }
     of_conditions(namespace, around, act);
@@ -270,6 +286,41 @@ fn of_conditions(namespace: &Namespace<'_>, around: Around<'_>, act: &mut Act<'_
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_created_in_a_namespace_that_is_being_deleted() {
+        let csv = json!({"metadata": {"name": "a.v1", "namespace": "going"}, "spec": {}});
+        let csv: ClusterServiceVersion = serde_json::from_value(csv).unwrap();
+        let id = |namespace: &str| component::Id {
+            kind: component::Kind::Role,
+            namespace: namespace.to_owned(),
+            name: "a".to_owned(),
+        };
+        let create =
+            |namespace: &str| Action::Component(component::Write::Create { id: id(namespace), object: json!({}) });
+        let stays = Namespaces::from([("stays".to_owned(), BTreeMap::new())]);
+        let deployment = |write: deployment::Write| Action::Deployment { csv: &csv, write, account: "" };
+        let condition = |exists: bool| Action::Condition { csv: &csv, exists, object: json!({}) };
+        let (name, uid) = ("d".to_owned(), "u".to_owned());
+        for action in [
+            create("going"),
+            condition(false),
+            deployment(deployment::Write::Create { name: name.clone(), object: json!({}) }),
+        ] {
+            assert!(action.is_in_vain(&stays), "{action:?}");
+        }
+        // What is not in a namespace, what is in another one, and what ends what is there.
+        for action in [
+            create(""),
+            create("stays"),
+            Action::Component(component::Write::Delete { id: id("going"), uid: uid.clone() }),
+            condition(true),
+            deployment(deployment::Write::Delete { name, uid }),
+            Action::Delete { csv: &csv },
+        ] {
+            assert!(!action.is_in_vain(&stays), "{action:?}");
+        }
+    }
 
     #[test]
     fn what_is_not_in_the_status_any_more_is_removed() {

@@ -126,10 +126,9 @@ impl SubscriptionController {
         let refused = self.writer.rejections();
         let mut wanted = Vec::new();
         for namespace in all.subscriptions.keys() {
-            let refused_labels = &refused;
-            let refused = refused.get(&Key::NewPlan(namespace.clone()).to_string()).map(String::as_str);
-            let facts = Facts { refused, ..facts(namespace, &all, catalogs, &self.settings) };
-            let labelled = self.label(&facts, refused_labels, at);
+            let refused_plan = refused.get(&Key::NewPlan(namespace.clone()).to_string()).map(String::as_str);
+            let facts = Facts { refused: refused_plan, ..facts(namespace, &all, catalogs, &self.settings) };
+            let labelled = self.label(&facts, &refused, at);
             let gate = facts.gate();
             let key = (namespace.clone(), String::new());
             let found = answer(&mut self.resolving, &self.lanes, &key, (&gate, &cluster));

@@ -244,7 +244,7 @@ impl OperatorProcess {
             component::Write::Create { id, object } => match api.create(kind, namespace, object) {
                 Err(Failure::Exists) => {
                     let found = api.get(kind, namespace, name)?.ok_or(Failure::Conflict)?;
-                    let answer = match component::change(id, &found, object).map_err(Failure::Rejected)? {
+                    let answer = match component::take_over(id, &found, object).map_err(Failure::Rejected)? {
                         Some(component::Write::Replace { object, .. }) => {
                             api.replace(kind, namespace, &object, Part::Object)?
                         }

@@ -15,6 +15,7 @@ use crate::olm::api::keys::label;
 use crate::olm::api::operator::{Operator, OperatorStatus};
 use crate::olm::operator::object::{self, Id, Write, writes};
 use crate::olm::work::follow::Follow;
+use crate::olm::work::part::Part;
 use crate::process::turns::due;
 use look::{Look, kind};
 use patience::Patience;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-use views::{ConfigMapView, OperatorView, PlanView};
+use views::{ConfigMapMembership, OperatorView, PlanMembership};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -73,9 +74,9 @@ fn operator_kind() -> Kind {
 #[derive(Clone)]
 struct More {
     operators: Arc<Followed<OperatorView>>,
-    plans: Arc<Followed<PlanView>>,
+    plans: Arc<Followed<Part<PlanMembership>>>,
     /// Those that were made here.
-    config_maps: Arc<Followed<ConfigMapView>>,
+    config_maps: Arc<Followed<Part<ConfigMapMembership>>>,
 }
 
 /// What is written, one at a time for each.

@@ -138,17 +138,12 @@ impl Perform<'_> {
         let before = csv.status.clone().unwrap_or_default();
         let about = reference(csv);
         // The first one may say with other words what has been told.
-        let states: Vec<State> = states
-            .into_iter()
-            .enumerate()
-            .filter(|(at, it)| *at > 0 || !it.is_told(&before))
-            .map(|(_, it)| it)
-            .collect();
+        let told = states.first().is_some_and(|state| state.is_told(&before));
         self.begin(Key::Csv(id.clone()), async move {
             let answer = objects.merge_patch_status(&csv_kind(), &id.0, &id.1, &patch).await;
             let answer = absent_is_done(answer)?;
             if !answer.is_null() {
-                states.iter().for_each(|state| tell(&id, state, &events, about.clone()));
+                states.iter().skip(usize::from(told)).for_each(|state| tell(&id, state, &events, about.clone()));
                 if is_replaced {
                     figures.on_upgrade();
                 }
@@ -324,8 +319,7 @@ async fn take_over(objects: &Objects, kind: &Kind, id: &component::Id, wanted: &
         attempt: format!("take over {id}"),
         cause: crate::cluster::Cause::Server { code: 409, reason: "AlreadyExists".to_owned(), message },
     };
-    component::may_be_taken(id, &found, wanted).map_err(cause)?;
-    match component::change(id, &found, wanted).map_err(cause)? {
+    match component::take_over(id, &found, wanted).map_err(cause)? {
         Some(component::Write::Replace { object, .. }) => objects.replace(kind, &id.namespace, &id.name, &object).await,
         Some(component::Write::Delete { uid, .. }) => {
             objects.delete(kind, &id.namespace, &id.name, &uid).await?;

@@ -44,7 +44,7 @@ impl Look {
             look.add_component(Kind::Subscription, name, it.membership.as_ref());
         }
         for (name, it) in more.plans.all()? {
-            look.add_component(Kind::InstallPlan, &name, it.membership.as_ref());
+            look.add_component(Kind::InstallPlan, &name, it.part.0.as_ref());
         }
         for (name, it) in live.namespaces.all()? {
             look.add_component(Kind::Namespace, &name, it.membership.as_ref());
@@ -53,7 +53,7 @@ impl Look {
             let conditions = || conditions(Some(&json!(it.0.status)));
             look.add(Kind::OperatorCondition, &name, Membership::of(&it.0.metadata, conditions).as_ref());
         }
-        look.add_all(Kind::ConfigMap, &more.config_maps, |it| &it.membership)?;
+        look.add_all(Kind::ConfigMap, &more.config_maps, |it| &it.part.0)?;
         look.add_all(Kind::Deployment, &live.deployments, |it| &it.membership)?;
         look.add_all(Kind::CustomResourceDefinition, &live.definitions, |it| &it.membership)?;
         look.add_all(Kind::ApiService, &live.api_services, |it| &it.membership)?;

@@ -3,11 +3,15 @@
 use crate::cluster::followed::View;
 use crate::olm::api::install_plan::InstallPlan;
 use crate::olm::api::keys::label;
-use crate::olm::api::operator::Operator;
+use crate::olm::api::operator::{Operator, OperatorStatus};
 use crate::olm::operator::object::{Live, Membership, conditions, fingerprint};
 use crate::olm::work::operators::views::Belonging;
+use crate::olm::work::part::Reduced;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use kube::core::PartialObjectMeta;
+use serde::Deserialize;
 use serde_json::json;
 
 /// An Operator object.
@@ -16,10 +20,18 @@ pub(super) struct OperatorView {
     pub live: Live,
 }
 
-impl View for OperatorView {
-    type Object = Operator;
+/// An Operator as it is read: its spec says nothing, and is missing from those that people write.
+#[derive(Resource, Clone, Deserialize)]
+#[resource(inherit = "Operator")]
+pub(super) struct Read {
+    metadata: ObjectMeta,
+    status: Option<OperatorStatus>,
+}
 
-    fn of(object: Operator) -> Self {
+impl View for OperatorView {
+    type Object = Read;
+
+    fn of(object: Read) -> Self {
         let (metadata, status) = (object.metadata, object.status.unwrap_or_default());
         let is_managed = metadata.labels.as_ref().and_then(|labels| labels.get(label::MANAGED));
         let live = Live {
@@ -38,45 +50,46 @@ impl View for OperatorView {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct PlanView {
-    version: String,
-    pub membership: Belonging,
-}
+/// How an InstallPlan belongs to operators.
+#[derive(Debug, PartialEq)]
+pub(super) struct PlanMembership(pub Belonging);
 
-impl View for PlanView {
+impl Reduced for PlanMembership {
     type Object = InstallPlan;
 
-    fn of(object: InstallPlan) -> Self {
+    fn reduced(object: &InstallPlan) -> Self {
         let conditions = || {
             let all = object.status.as_ref().map(|status| json!({"conditions": status.conditions}));
             conditions(all.as_ref())
         };
-        let membership = Membership::of(&object.metadata, conditions);
-        PlanView { version: object.metadata.resource_version.unwrap_or_default(), membership }
-    }
-
-    fn version(&self) -> &str {
-        &self.version
+        PlanMembership(Membership::of(&object.metadata, conditions))
     }
 }
 
-/// Of a ConfigMap nothing but metadata is asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ConfigMapView {
-    version: String,
-    pub membership: Belonging,
-}
+/// The same of a ConfigMap, of which nothing but metadata is asked for.
+#[derive(Debug, PartialEq)]
+pub(super) struct ConfigMapMembership(pub Belonging);
 
-impl View for ConfigMapView {
+impl Reduced for ConfigMapMembership {
     type Object = PartialObjectMeta<ConfigMap>;
 
-    fn of(object: PartialObjectMeta<ConfigMap>) -> Self {
-        let membership = Membership::of(&object.metadata, Vec::new);
-        ConfigMapView { version: object.metadata.resource_version.unwrap_or_default(), membership }
+    fn reduced(object: &PartialObjectMeta<ConfigMap>) -> Self {
+        ConfigMapMembership(Membership::of(&object.metadata, Vec::new))
     }
+}
 
-    fn version(&self) -> &str {
-        &self.version
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operator_that_somebody_writes_without_a_spec_is_read() {
+        let written = json!({
+            "apiVersion": "operators.coreos.com/v1", "kind": "Operator",
+            "metadata": {"name": "etcd.team", "uid": "7", "resourceVersion": "3"},
+        });
+        let read: Read = serde_json::from_value(written).unwrap();
+        let view = OperatorView::of(read);
+        assert_eq!((&*view.live.uid, view.version(), view.live.has_components), ("7", "3", false));
     }
 }
