@@ -73,7 +73,13 @@ pub(crate) struct Change {
 impl Change {
     fn of(fields: Vec<String>, live: &Live) -> Change {
         let by = fields.iter().filter_map(|field| writers::of_field(&live.writers, MANAGER, field));
-        Change { by: by.map(str::to_owned).collect(), fields }
+        let mut by: BTreeSet<String> = by.map(str::to_owned).collect();
+        // Written here, but for another one that names it too.
+        if by.is_empty() && fields.iter().any(|field| *field == format!("metadata.labels[{}]", label::OWNER)) {
+            let owner = live.object.pointer("/metadata/labels").and_then(|labels| labels.get(label::OWNER)?.as_str());
+            by.extend(owner.map(|owner| format!("{KIND} {owner}")));
+        }
+        Change { by, fields }
     }
 
     fn who(&self) -> Option<String> {

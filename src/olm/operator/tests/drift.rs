@@ -189,6 +189,19 @@ fn who_has_changed_what_is_told() {
     );
 }
 
+/// Both are written by the same manager, so that managedFields do not name the other one.
+#[test]
+fn other_version_that_names_the_same_deployment_is_named() {
+    let other = |object: &mut Value| {
+        object.pointer_mut(CONTAINER).unwrap()["image"] = json!("other");
+        object["metadata"]["labels"]["olm.owner"] = json!("b.v2");
+    };
+    let cluster = installing(&json!({})).changed(other);
+    let [Write::Replace { change, .. }] = &cluster.changed_back()[..] else { panic!("it is changed back") };
+    let note = change.contest("shop", "server");
+    assert!(note.contains("changed again and again by ClusterServiceVersion b.v2."), "{note}");
+}
+
 impl Cluster {
     /// What is written once it is installed again.
     fn changed_back(mut self) -> Vec<Write> {
