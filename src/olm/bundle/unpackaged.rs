@@ -134,7 +134,7 @@ pub(crate) fn blobs(read: Unpackaged, limit: usize) -> Result<Blobs, BundleError
         by_name.entry(name).or_insert(bundle);
     }
     let mut used = BTreeSet::new();
-    for (file, package) in &read.packages {
+    for (file, package) in &once(read.packages, &mut out.findings) {
         let (lines, channels) = channels(&mut out, (file, package), &by_name, limit)?;
         if !channels.is_empty() {
             out.json.push_str(&lines);
@@ -149,6 +149,39 @@ pub(crate) fn blobs(read: Unpackaged, limit: usize) -> Result<Blobs, BundleError
         out.findings.push(Finding::warning(Check::UpdateEdge, (&object.file, object.line), name, message));
     }
     Ok(out)
+}
+
+/// Each package once, with the channels of all that have its name: lists that were written one after the other have one several times.
+/// What is said last counts.
+fn once(packages: Vec<(String, PackageFile)>, findings: &mut Vec<Finding>) -> Vec<(String, PackageFile)> {
+    let mut all: Vec<(String, PackageFile)> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut repeated = BTreeSet::new();
+    for (file, package) in packages {
+        let place = places.get(&package.package_name).copied();
+        let Some((place, (_, first))) = place.and_then(|place| Some((place, all.get_mut(place)?))) else {
+            places.insert(package.package_name.clone(), all.len());
+            all.push((file, package));
+            continue;
+        };
+        if repeated.insert(place) {
+            let message = "the package is named more than once; all its channels are taken: name it once".to_owned();
+            findings.push(Finding::warning(Check::Duplicate, (&file, 0), &package.package_name, message));
+        }
+        first.channels.extend(package.channels);
+        if !package.default_channel.is_empty() {
+            first.default_channel = package.default_channel;
+        }
+    }
+    for (_, (_, PackageFile { channels, .. })) in
+        all.iter_mut().enumerate().filter(|(place, _)| repeated.contains(place))
+    {
+        let last: BTreeMap<String, usize> =
+            channels.iter().enumerate().map(|(at, channel)| (channel.name.clone(), at)).collect();
+        let mut at = 0..;
+        channels.retain(|channel| at.next() == last.get(&channel.name).copied());
+    }
+    all
 }
 
 /// The blobs of a package and its channels, and the names of the bundles in them; none if the package has no channels.

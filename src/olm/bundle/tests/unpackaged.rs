@@ -99,6 +99,40 @@ fn what_is_wrong_in_a_config_map_is_left_out_and_told() {
     assert_eq!(told.len(), 7, "{told:#?}");
 }
 
+/// Lists that are written one after the other name a package once for each of its versions.
+#[test]
+fn package_that_is_named_several_times_has_the_channels_of_all() {
+    let named =
+        |channels: Value, default: Value| json!({"packageName": "a", "channels": channels, "defaultChannel": default});
+    let packages = [
+        named(json!([{"name": "stable", "currentCSV": "a.v1"}, {"name": "old", "currentCSV": "a.v1"}]), json!("old")),
+        json!({"packageName": "b", "channels": [{"name": "stable", "currentCSV": "b.v1"}]}),
+        named(
+            json!([{"name": "stable", "currentCSV": "a.v2"}, {"name": "new", "currentCSV": "a.v2"}]),
+            json!("stable"),
+        ),
+        named(json!([{"name": "new", "currentCSV": "a.v2"}]), Value::Null),
+    ];
+    let csvs =
+        [csv("a.v2", "2.0.0", "a.v1", "gears"), csv("a.v1", "1.0.0", "", "gears"), csv("b.v1", "1.0.0", "", "x")];
+    let blobs = config_map::read(&data(&csvs, &[], &packages)).unwrap();
+    let heads: Vec<(Value, Value)> = lines(&blobs)
+        .into_iter()
+        .filter(|it| it["schema"] == "olm.channel" && it["package"] == "a")
+        .map(|it| (it["name"].clone(), it["entries"][0]["name"].clone()))
+        .collect();
+    let expected =
+        [("old", "a.v1"), ("stable", "a.v2"), ("new", "a.v2")].map(|(name, head)| (json!(name), json!(head)));
+    assert_eq!(heads, expected);
+    let packages: Vec<Value> = lines(&blobs).into_iter().filter(|it| it["schema"] == "olm.package").collect();
+    assert_eq!(packages.iter().map(|it| &it["name"]).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(packages[0]["defaultChannel"], "new");
+    assert_eq!(
+        told(&blobs.findings),
+        ["packages: a: the package is named more than once; all its channels are taken: name it once"]
+    );
+}
+
 #[test]
 fn config_map_that_is_no_catalog_is_refused_with_the_key() {
     let error = |data: BTreeMap<String, String>| config_map::read(&data).unwrap_err();
