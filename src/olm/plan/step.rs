@@ -27,6 +27,8 @@ const OF_ACCOUNTS: [&str; 2] = ["secrets", "imagePullSecrets"];
 pub(crate) enum StepError {
     #[error("objects of the kind {0} are not part of a plan; remove it from the bundle")]
     Unsupported(String),
+    #[error("{said} among those that plans may have, which is of the group {group}; correct the bundle")]
+    OtherGroup { said: String, group: &'static str },
     #[error("its manifest is not the JSON of an object: {0}")]
     Json(String),
     #[error("its manifest is in {place}: {cause}")]
@@ -42,9 +44,17 @@ pub(crate) enum StepError {
     OldDefinition(String),
 }
 
+/// How a text begins that says that the type of a step is not served. Programs look for it.
+pub(crate) const NOT_FOUND: &str = "api-server resource not found installing";
+
+/// The text, with the name of the step's object.
+pub(crate) fn not_found((api_version, kind): (&str, &str), name: &str) -> String {
+    format!("{NOT_FOUND} {kind} {name}: GroupVersionKind {api_version}, Kind={kind} not found on the cluster")
+}
+
 impl StepError {
     pub(crate) fn is_unsupported(&self) -> bool {
-        matches!(self, StepError::Unsupported(_))
+        matches!(self, StepError::Unsupported(_) | StepError::OtherGroup { .. })
     }
 }
 
@@ -107,11 +117,15 @@ fn add_type(object: &mut Value, resource: &StepResource, (group, kind): (&str, &
     if fields.contains_key("apiVersion") || fields.contains_key("kind") || resource.version.is_empty() {
         return;
     }
-    // Some give the group there too.
-    let version = resource.version.rsplit('/').next().unwrap_or_default();
+    let version = version(resource);
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     fields.insert("apiVersion".to_owned(), json!(api_version));
     fields.insert("kind".to_owned(), json!(kind));
+}
+
+/// Some give the group there too.
+fn version(resource: &StepResource) -> &str {
+    resource.version.rsplit('/').next().unwrap_or_default()
 }
 
 /// The object of a step. `found`: the content that manifests refer to.
@@ -121,6 +135,10 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found)
     let is_bundle_secret = of_kind == ("", BUNDLE_SECRET);
     let object = if is_bundle_secret { SECRET } else { of_kind };
     if object != CSV && !steps::is_supported(object) {
+        if let Some(group) = steps::group_of(&resource.kind) {
+            let version = format!("{}/{}", of_kind.0, version(resource));
+            return Err(StepError::OtherGroup { said: not_found((&version, &resource.kind), &resource.name), group });
+        }
         let name = [&resource.kind, &resource.group].map(String::as_str).join(".");
         return Err(StepError::Unsupported(name.trim_end_matches('.').to_owned()));
     }

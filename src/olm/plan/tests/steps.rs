@@ -79,6 +79,12 @@ fn each_kind_has_its_way_and_others_are_no_part_of_a_plan() {
         let error = item(&step(kind, &object(api_version, kind))).unwrap_err();
         assert!(error.is_unsupported(), "{error}");
     }
+    let text = item(&step("Role", &object("example.com/v1", "Role"))).unwrap_err().to_string();
+    assert!(
+        text.starts_with("api-server resource not found installing Role x: GroupVersionKind example.com/v1, Kind=Role not found on the cluster")
+            && text.contains("of the group rbac.authorization.k8s.io"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -69,7 +69,7 @@ async fn step_of_a_kind_that_is_not_served_waits_for_it_unless_it_is_optional() 
     let before = world.writes().len();
     let (deployment, rule) = (object(("apps/v1", "Deployment"), "web"), object(RULE, "alerts"));
     world.plan_of("install-a", 1, &one, &[step(&name, &deployment), step(&name, &rule)]).await;
-    let unknown = "PrometheusRule alerts: GroupVersionKind monitoring.coreos.com/v1, Kind=PrometheusRule not found on the cluster";
+    let unknown = "api-server resource not found installing PrometheusRule alerts: GroupVersionKind monitoring.coreos.com/v1, Kind=PrometheusRule not found on the cluster";
     let unsupported =
         "Deployment web: objects of the kind Deployment.apps are not part of a plan; remove it from the bundle";
     let told = world.plan_says("install-a", &["2 steps cannot be carried out", unknown, unsupported]).await;
@@ -153,6 +153,7 @@ async fn secret_that_is_not_there_and_names_that_are_taken_are_told() {
 /// An administrator may take the risk that objects do not fit any more, for a definition of a single operator, and says so on it. What
 /// is shared by the versions of the operator stays the same object all the time.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn risk_of_a_stricter_definition_is_taken_for_its_only_owner() {
     let world = World::up().await;
     world.group("one").await;

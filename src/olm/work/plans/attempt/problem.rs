@@ -3,7 +3,7 @@
 use crate::cluster::ApiError;
 use crate::error::{listed, shortened};
 use crate::olm::plan::Trouble;
-use crate::olm::plan::step::Item;
+use crate::olm::plan::step::{Item, NOT_FOUND, not_found};
 
 /// Bytes of what is said of all steps together, and of one.
 const MESSAGE: usize = 32 << 10;
@@ -26,10 +26,10 @@ impl Problem {
     }
 
     pub(super) fn unknown_kind(item: &Item) -> Problem {
-        let (version, kind) = (&item.api_version, &item.kind);
+        let (version, kind, name) = (&item.api_version, &item.kind, &item.name);
         Problem::new(format!(
-            "GroupVersionKind {version}, Kind={kind} not found on the cluster; the API may have been removed from this version of \
-             Kubernetes, or what defines it is to be installed first"
+            "{}; the API may have been removed from this version of Kubernetes, or what defines it is to be installed first",
+            not_found((version, kind), name)
         ))
     }
 
@@ -41,7 +41,9 @@ impl Problem {
     }
 
     pub(super) fn of(mut self, kind: &str, name: &str) -> Problem {
-        self.text = format!("{kind} {name}: {}", shortened(&self.text, ONE));
+        // That text names the object itself.
+        let place = if self.text.starts_with(NOT_FOUND) { String::new() } else { format!("{kind} {name}: ") };
+        self.text = format!("{place}{}", shortened(&self.text, ONE));
         self
     }
 }
