@@ -5,6 +5,7 @@ mod definitions;
 mod installation;
 pub(crate) mod known;
 mod required;
+pub(crate) mod restore;
 pub(crate) mod rights;
 mod step;
 pub(crate) mod users;

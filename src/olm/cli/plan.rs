@@ -4,6 +4,7 @@
 mod dot;
 mod foretold;
 mod reader;
+mod restore;
 mod state;
 mod text;
 
@@ -14,6 +15,7 @@ use crate::cli::output::print;
 use crate::cli::release::ImageSource;
 use crate::olm::api::GLOBAL_CATALOG_NAMESPACE;
 use crate::olm::forecast::Forecast;
+use crate::olm::forecast::restore::Since;
 use crate::olm::resolve::answer::{Outcome, Part};
 use crate::olm::solve::Limits;
 use crate::olm::subscription::forecast::{Round, Rounds};
@@ -54,6 +56,9 @@ pub(crate) struct PlanArgs {
     /// Show all rounds until the heads of all channels are reached, as if each were carried out
     #[arg(long)]
     pub to_head: bool,
+    /// Show what it would take to go back to what this InstallPlan has installed, and whether something forbids it
+    #[arg(long, value_name = "INSTALLPLAN", conflicts_with_all = ["subscribe", "remove", "catalog", "to_head"])]
+    pub restore: Option<String>,
     /// What the plan starts from: `cluster`, or a folder with the objects of one, as kubectl get -o yaml writes them
     #[arg(long, value_name = "cluster|DIR", default_value = CLUSTER)]
     pub from: String,
@@ -134,9 +139,35 @@ struct Plan {
     unknown: Vec<String>,
 }
 
+/// What it would take to go back to what a plan has installed.
+#[derive(Debug)]
+struct Restored {
+    plan: String,
+    /// The ClusterServiceVersions of the plan.
+    csvs: Vec<String>,
+    since: Since,
+    forecast: Forecast,
+    /// What somebody would do, one after the other.
+    steps: Vec<String>,
+    unknown: Vec<String>,
+}
+
+impl Restored {
+    /// Each version of the plan, with those that have come since.
+    fn versions(&self) -> impl Iterator<Item = (&str, String)> {
+        self.csvs.iter().map(|csv| {
+            let since = self.since.iter().filter(|(_, origin)| *origin == csv).map(|(name, _)| name.as_str());
+            (csv.as_str(), since.collect::<Vec<_>>().join(", "))
+        })
+    }
+}
+
 pub(super) async fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
+    if let Some(plan) = &args.restore {
+        return restore::run(plan, args).await;
+    }
     let given = given(&args.catalog)?;
-    let mut state = read((&args.namespace, &args.from), &given, &args.cluster).await?;
+    let mut state = read((&args.namespace, &args.from), Some(&given), &args.cluster).await?;
     supposed(&mut state.hypothesis, args)?;
     let plan = plan(&state, args).await?;
     let page = layout::page();
@@ -194,7 +225,7 @@ fn always(is_tried: bool) -> [String; 2] {
 }
 
 pub(super) async fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
-    let state = read((&args.namespace, CLUSTER), &BTreeMap::new(), &args.cluster).await?;
+    let state = read((&args.namespace, CLUSTER), Some(&BTreeMap::new()), &args.cluster).await?;
     let name = args.subscription.as_str();
     if state.hypothesis.subscription(name).is_none() {
         return Err(no_subscription(&args.namespace, name));
@@ -212,7 +243,7 @@ pub(super) async fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
 }
 
 pub(super) async fn why_not(args: &WhyNotArgs) -> anyhow::Result<Exit> {
-    let state = read((&args.namespace, CLUSTER), &BTreeMap::new(), &args.cluster).await?;
+    let state = read((&args.namespace, CLUSTER), Some(&BTreeMap::new()), &args.cluster).await?;
     let found = state.hypothesis.why_not(&args.subscription, &args.csv, &state.cluster, &Limits::default());
     let Some(found) = found else { return Err(no_subscription(&args.namespace, &args.subscription)) };
     print(&match args.output {
@@ -240,17 +271,22 @@ fn exit(plan: &Plan) -> Exit {
     if plan.rounds.iter().any(is_blocked) { Exit::Blocked } else { Exit::Success }
 }
 
+/// Adds what a forecast says.
+fn add_forecast(told: &mut Value, forecast: &Forecast) {
+    if let Some(told) = told.as_object_mut() {
+        let Forecast { changes, unchanged, rights, definitions, held, unknown: _, trials: _ } = forecast;
+        told.insert("changes".to_owned(), json!(changes));
+        told.insert("unchanged".to_owned(), json!(unchanged));
+        told.insert("rights".to_owned(), json!(rights));
+        told.insert("definitions".to_owned(), json!(definitions));
+        told.insert("hindrances".to_owned(), json!(held));
+    }
+}
+
 fn of_plan(plan: &Plan) -> Value {
     let round = |Foretold { round, forecast }: &Foretold| {
         let mut told = round.told();
-        if let Some(told) = told.as_object_mut() {
-            let Forecast { changes, unchanged, rights, definitions, held, unknown: _, trials: _ } = forecast;
-            told.insert("changes".to_owned(), json!(changes));
-            told.insert("unchanged".to_owned(), json!(unchanged));
-            told.insert("rights".to_owned(), json!(rights));
-            told.insert("definitions".to_owned(), json!(definitions));
-            told.insert("hindrances".to_owned(), json!(held));
-        }
+        add_forecast(&mut told, forecast);
         told
     };
     json!({"schema": 1, "rounds": plan.rounds.iter().map(round).collect::<Vec<_>>(), "unknown": plan.unknown})

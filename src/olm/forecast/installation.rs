@@ -172,7 +172,7 @@ fn condition_changes(csv: &ClusterServiceVersion, namespace: &str, known: &Known
 }
 
 /// What goes once another one has taken the place of this one: itself, those before it, and what they have without a namespace.
-fn end(csv: &ClusterServiceVersion, namespace: &str, known: &Known) -> Vec<(Change, Value)> {
+pub(super) fn end(csv: &ClusterServiceVersion, namespace: &str, known: &Known) -> Vec<(Change, Value)> {
     let mut gone = BTreeSet::new();
     let mut at = csv.metadata.name.clone().unwrap_or_default();
     while !at.is_empty() && gone.insert(at.clone()) {

@@ -118,6 +118,25 @@ impl Known {
         self.all(CSV).map(|(_, object)| Arc::new(Csv::read(object))).collect()
     }
 
+    /// What goes with objects that are deleted, each with the name of its first owner: one of its owners is among them, and none is left.
+    /// `left`: uids of the ClusterServiceVersions that stay; all others are gone already.
+    pub(super) fn owned_by(&self, deleted: &BTreeSet<String>, left: &BTreeSet<String>) -> Vec<(Key, String)> {
+        let mut owned = Vec::new();
+        for (key, read) in &self.objects {
+            let Read::Value(object) = read else { continue };
+            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let owners = owners.map(Vec::as_slice).unwrap_or_default();
+            let text =
+                |owner: &Value, field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let is_deleted = |owner: &Value| deleted.contains(&text(owner, "uid"));
+            let is_gone = |owner: &Value| text(owner, "kind") == CSV.1 && !left.contains(&text(owner, "uid"));
+            if owners.iter().any(is_deleted) && owners.iter().all(|owner| is_deleted(owner) || is_gone(owner)) {
+                owned.push((key.clone(), owners.first().map(|owner| text(owner, "name")).unwrap_or_default()));
+            }
+        }
+        owned
+    }
+
     /// As if the change were written. What is created gets the uid that no other object has.
     pub(super) fn write(&mut self, change: &Change, mut object: Value) {
         let key = change.key.clone();

@@ -6,6 +6,7 @@ use crate::olm::steps::{self as bundle_steps, Chosen, ordered};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
+mod restore;
 mod users;
 
 const GROUP: &str = "widgets.example.com";

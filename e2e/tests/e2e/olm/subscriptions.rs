@@ -192,6 +192,10 @@ fn versions() -> [Version; 4] {
     ]
 }
 
+fn text(object: &Value, fields: [&str; 3]) -> String {
+    fields.map(|field| object[field].as_str().unwrap_or_default()).join(" ")
+}
+
 fn names(rounds: &Value) -> Vec<Vec<String>> {
     let of = |round: &Value| -> Vec<String> {
         let all = round["install"].as_array().unwrap();
@@ -201,6 +205,34 @@ fn names(rounds: &Value) -> Vec<Vec<String>> {
 }
 
 impl World {
+    /// What it would take to go back to the version before.
+    async fn way_back(&self) {
+        let plans = self.plans().await;
+        let before = plans.iter().find(|it| it.spec.cluster_service_version_names == ["widgets.v2"]).unwrap();
+        let told = self.planned(&["--restore", before.metadata.name.as_deref().unwrap()]).await;
+        let told = &told["restore"];
+        assert_eq!(told["since"], json!({"widgets.v3": "widgets.v2"}));
+        assert_eq!(told["hindrances"], json!([]));
+        let changes: Vec<String> =
+            told["changes"].as_array().unwrap().iter().map(|it| text(it, ["verb", "kind", "name"])).collect();
+        for expected in [
+            "delete ClusterServiceVersion widgets.v3",
+            "create ClusterServiceVersion widgets.v2",
+            "replace Deployment widgets-operator",
+            "replace ServiceAccount widgets",
+        ] {
+            assert!(changes.iter().any(|it| it == expected), "{expected} is not in {changes:#?}");
+        }
+        let steps: Vec<&str> = told["steps"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let [subscription, csv, anew] = &steps[..] else { panic!("{steps:?}") };
+        assert!(
+            subscription.starts_with("kubectl delete subscriptions.operators.coreos.com widgets "),
+            "{subscription}"
+        );
+        assert!(csv.starts_with("kubectl delete clusterserviceversions.operators.coreos.com widgets.v3 "), "{csv}");
+        assert!(anew.contains("spec.startingCSV: widgets.v2"), "{anew}");
+    }
+
     /// An operator without its Subscription stays as it is, whatever the catalog offers. Once it is deleted too, the definition of its
     /// kind is left.
     async fn without_its_subscription(&self) {
@@ -261,6 +293,7 @@ async fn operator_is_installed_and_follows_its_channel() {
     world.subscription("what only widgets depend on", "gears-stable-main-shop", installed).await;
     assert_eq!(world.complete_plans().await, [vec!["gears.v1", "widgets.v1"], vec!["widgets.v2"], vec!["widgets.v3"]]);
     assert_eq!(names(&world.planned(&[]).await), [Vec::<String>::new()]);
+    world.way_back().await;
 
     world.kubectl("delete csv widgets.v3 -n shop --wait=false").await;
     world

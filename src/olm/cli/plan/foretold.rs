@@ -104,7 +104,7 @@ pub(super) async fn foretell(
 }
 
 /// Subscriptions with what they have chosen, or would choose in this round.
-fn subscribers(now: &Hypothesis, wanted: &[New]) -> Vec<Subscriber> {
+pub(super) fn subscribers(now: &Hypothesis, wanted: &[New]) -> Vec<Subscriber> {
     let of = |subscription: &Arc<Subscription>| {
         let name = subscription.metadata.name.clone().unwrap_or_default();
         let status = subscription.status.as_ref();
@@ -121,7 +121,7 @@ fn subscribers(now: &Hypothesis, wanted: &[New]) -> Vec<Subscriber> {
 }
 
 /// Asks the API server about all that would be written, without writing it, by the rights of who asks.
-async fn try_out(state: &State, told: &mut Forecast) {
+pub(super) async fn try_out(state: &State, told: &mut Forecast) {
     let trials = std::mem::take(&mut told.trials);
     let tried = trials.iter().map(|trial| async move { (&trial.key, state.reader.try_out(trial).await) });
     let tried: Vec<_> = stream::iter(tried.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
@@ -163,7 +163,7 @@ fn object(state: &State, planned: PlannedPlan, is_named: bool) -> anyhow::Result
 }
 
 /// What the steps of a plan refer to. `bundles`: those that were fetched already, by name.
-async fn contents(
+pub(super) async fn contents(
     state: &State,
     plan: &InstallPlan,
     bundles: &BTreeMap<String, Arc<Bundle>>,
@@ -218,8 +218,24 @@ async fn fetched(new: &New, now: &Hypothesis, images: &ImageSource) -> anyhow::R
     Ok(bundle)
 }
 
+/// Reads the objects that are not known yet, each with its apiVersion.
+pub(super) async fn look_at(state: &State, all: impl IntoIterator<Item = (String, Key)>, known: &mut Known) {
+    let open = all.into_iter().filter(|(_, key)| !known.has(key));
+    let reads = open.map(|(version, key)| async move {
+        let read = state.reader.get(&version, &key).await;
+        (key, read)
+    });
+    let read: Vec<(Key, Read<_>)> = stream::iter(reads.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
+    read.into_iter().for_each(|(key, read)| known.add(key, read));
+}
+
 /// Reads all that the steps of the plan are about and that is not known yet. Returns which objects do not fit new schemas.
-async fn look(state: &State, plan: &InstallPlan, contents: &Found, known: &mut Known) -> anyhow::Result<Unfit> {
+pub(super) async fn look(
+    state: &State,
+    plan: &InstallPlan,
+    contents: &Found,
+    known: &mut Known,
+) -> anyhow::Result<Unfit> {
     let (reader, namespace) = (&state.reader, state.hypothesis.namespace.as_str());
     let steps = steps(plan, contents);
     for (api_version, kind) in kinds(&steps) {
@@ -229,31 +245,30 @@ async fn look(state: &State, plan: &InstallPlan, contents: &Found, known: &mut K
     }
     let of_groups = state.groups.iter().flat_map(users::of_group);
     let all = looked_at(&steps, namespace, known).into_iter().chain(of_groups);
-    let open = all.filter(|(_, key)| !known.has(key));
-    let reads = open.map(|(version, key)| async move {
-        let read = reader.get(&version, &key).await;
-        (key, read)
-    });
-    let read: Vec<(Key, Read<_>)> = stream::iter(reads.collect::<Vec<_>>()).buffered(AT_ONCE).collect().await;
-    read.into_iter().for_each(|(key, read)| known.add(key, read));
+    look_at(state, all, known).await;
     for csv in replaced(&steps) {
-        let labels = belonging(csv, namespace);
-        for kind in ["ClusterRole", "ClusterRoleBinding"] {
-            match reader.labelled(RBAC, kind, &labels).await {
-                Ok(all) => all.into_iter().for_each(|object| {
-                    let name = object.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
-                    let key = Key::new(("rbac.authorization.k8s.io", kind), "", name);
-                    if !known.has(&key) {
-                        known.add(key, Read::Value(object));
-                    }
-                }),
-                Err(cause) => {
-                    known.unread.push(format!("Which {kind}s go with {csv}: they could not be read: {cause}"));
+        look_for_roles(state, csv, known).await;
+    }
+    unfit(state, &steps, known).await
+}
+
+/// What belongs to a ClusterServiceVersion of the namespace and has no namespace.
+pub(super) async fn look_for_roles(state: &State, csv: &str, known: &mut Known) {
+    let labels = belonging(csv, &state.hypothesis.namespace);
+    for kind in ["ClusterRole", "ClusterRoleBinding"] {
+        match state.reader.labelled(RBAC, kind, &labels).await {
+            Ok(all) => all.into_iter().for_each(|object| {
+                let name = object.pointer("/metadata/name").and_then(|name| name.as_str()).unwrap_or_default();
+                let key = Key::new(("rbac.authorization.k8s.io", kind), "", name);
+                if !known.has(&key) {
+                    known.add(key, Read::Value(object));
                 }
+            }),
+            Err(cause) => {
+                known.unread.push(format!("Which {kind}s go with {csv}: they could not be read: {cause}"));
             }
         }
     }
-    unfit(state, &steps, known).await
 }
 
 async fn unfit(state: &State, steps: &[ReadStep], known: &Known) -> anyhow::Result<Unfit> {

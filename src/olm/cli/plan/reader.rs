@@ -185,16 +185,7 @@ impl Reader {
         let Reader::Cluster(cluster) = self else { return Ok(self.labelled_in_folder(kind, labels)) };
         let known = self.kind(api_version, kind).await.map_err(|error| format!("{error:#}"))?;
         let Some(known) = known else { return Ok(Vec::new()) };
-        let (mut all, mut token) = (Vec::new(), None);
-        loop {
-            let page = cluster.objects.labelled_page(&known, "", labels, PAGE, token).await;
-            let page = page.map_err(|error| error.to_string())?;
-            all.extend(page.items);
-            token = page.metadata.continue_token.filter(|token| !token.is_empty());
-            if token.is_none() {
-                return Ok(all);
-            }
-        }
+        cluster.objects.selected(&known, ("", labels), PAGE, Some).await.map_err(|error| error.to_string())
     }
 
     fn labelled_in_folder(&self, kind: &str, labels: &str) -> Vec<Value> {

@@ -38,10 +38,10 @@ pub(super) struct State {
     pub known: Known,
 }
 
-/// The namespace as it is. `given`: contents of catalogs by name. `from`: the cluster or a folder.
+/// The namespace as it is. `given`: contents of catalogs by name; `None` where catalogs do not matter. `from`: the cluster or a folder.
 pub(super) async fn read(
     (namespace, from): (&str, &str),
-    given: &BTreeMap<&str, &str>,
+    given: Option<&BTreeMap<&str, &str>>,
     args: &ClusterArgs,
 ) -> anyhow::Result<State> {
     let reader = match from {
@@ -54,10 +54,6 @@ pub(super) async fn read(
     let plans: Vec<InstallPlan> = reader.listed(here).await?;
     let (csvs, mut known) = csvs(&reader, namespace).await?;
     let others = others(&reader, namespace, &mut known).await;
-    let mut sources: Vec<CatalogSource> = reader.listed(here).await?;
-    if namespace != args.global_namespace {
-        sources.extend(reader.listed(Some(&args.global_namespace)).await?);
-    }
     let mut hypothesis = Hypothesis {
         namespace: namespace.to_owned(),
         global: args.global_namespace.clone(),
@@ -67,20 +63,38 @@ pub(super) async fn read(
         plans: plans.iter().map(|plan| Arc::new(Plan::of(plan))).collect(),
         catalogs: BTreeMap::new(),
     };
-    for source in &sources {
-        let (id, visible) = visible(source, given, &args.source).await;
-        hypothesis.catalogs.insert(id, visible);
-    }
-    for (name, place) in given {
-        if !hypothesis.catalogs.keys().any(|(_, known)| known == name) {
-            let id = (namespace.to_owned(), (*name).to_owned());
-            let content = content(place, &args.source).await?;
-            let visible = Visible { health: Some(Ok(())), content: Some(content), ..Visible::default() };
-            hypothesis.catalogs.insert(id, visible);
-        }
+    if let Some(given) = given {
+        hypothesis.catalogs = catalogs(&reader, namespace, given, args).await?;
     }
     let cluster = ClusterVersions { kubernetes: reader.kubernetes().await?, release: String::new() };
     Ok(State { reader, hypothesis, cluster, groups, others, plans, known })
+}
+
+/// Those that the namespace sees, and those that are only given.
+async fn catalogs(
+    reader: &Reader,
+    namespace: &str,
+    given: &BTreeMap<&str, &str>,
+    args: &ClusterArgs,
+) -> anyhow::Result<BTreeMap<Id, Visible>> {
+    let mut sources: Vec<CatalogSource> = reader.listed(Some(namespace)).await?;
+    if namespace != args.global_namespace {
+        sources.extend(reader.listed(Some(&args.global_namespace)).await?);
+    }
+    let mut catalogs = BTreeMap::new();
+    for source in &sources {
+        let (id, visible) = visible(source, given, &args.source).await;
+        catalogs.insert(id, visible);
+    }
+    for (name, place) in given {
+        if !catalogs.keys().any(|(_, known)| known == name) {
+            let id = (namespace.to_owned(), (*name).to_owned());
+            let content = content(place, &args.source).await?;
+            let visible = Visible { health: Some(Ok(())), content: Some(content), ..Visible::default() };
+            catalogs.insert(id, visible);
+        }
+    }
+    Ok(catalogs)
 }
 
 /// The groups of other namespaces: none of them may have operators with the same APIs for the same namespaces.

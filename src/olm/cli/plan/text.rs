@@ -1,6 +1,6 @@
 //! Plans as text: which versions, why, what that writes, and what is in its way.
 
-use super::{Foretold, Plan, parts};
+use super::{Foretold, Plan, Restored, parts};
 use crate::cli::layout::{self, Colour, Page, clean};
 use crate::olm::forecast::{Change, DefinitionVerdict, Forecast, Verb};
 use crate::olm::resolve::answer::{New, Outcome};
@@ -16,10 +16,32 @@ pub(super) fn text(plan: &Plan, page: &Page) -> String {
         answer(round, None, page, &mut out);
         foretold(forecast, page, &mut out);
     }
-    if !plan.unknown.is_empty() {
-        layout::line(page, &mut out, "Not known beforehand", Colour::Strong);
-        plan.unknown.iter().for_each(|text| layout::paragraph(page, &mut out, "  ", text, Colour::Plain));
+    unknown(&plan.unknown, page, &mut out);
+    out
+}
+
+fn unknown(all: &[String], page: &Page, out: &mut String) {
+    if !all.is_empty() {
+        layout::line(page, out, "Not known beforehand", Colour::Strong);
+        all.iter().for_each(|text| layout::paragraph(page, out, "  ", text, Colour::Plain));
     }
+}
+
+pub(super) fn restored(found: &Restored, page: &Page) -> String {
+    let mut out = String::new();
+    for (csv, since) in found.versions() {
+        let before =
+            if since.is_empty() { "it is not there any more".to_owned() } else { format!("in the place of {since}") };
+        layout::line(page, &mut out, &clean(&format!("back to {csv}: {before}")), Colour::Good);
+    }
+    foretold(&found.forecast, page, &mut out);
+    if !found.steps.is_empty() {
+        layout::line(page, &mut out, "How to go back", Colour::Strong);
+        for (number, step) in found.steps.iter().enumerate() {
+            layout::paragraph(page, &mut out, &format!("  {}. ", number + 1), step, Colour::Plain);
+        }
+    }
+    unknown(&found.unknown, page, &mut out);
     out
 }
 
