@@ -35,7 +35,8 @@ use std::path::{Path, PathBuf};
 /// says where installed operators and their catalogs stand, the pods, events and messages of what is waited for, and the daemon's pods with
 /// their events, logs and metrics. For the metrics it asks for a token of the daemon's service account that is good for metrics only, for ten
 /// minutes. It holds no Secrets, no ConfigMaps but the progress record, no environment variables and no arguments of containers, and no
-/// manifests of operators; passwords in URLs, tokens and private keys in texts are replaced. Show it with `cvo status --from FILE`, `cvo history --from FILE` or `cvo page --from FILE`. Changes nothing in the cluster.
+/// manifests of operators; passwords in URLs, tokens and private keys in texts are replaced. Show it with `cvo status --from FILE`,
+/// `cvo history --from FILE` or `cvo page --from FILE`. Changes nothing in the cluster.
 #[derive(Args, Debug)]
 pub(crate) struct CollectArgs {
     /// File to write; it must not exist

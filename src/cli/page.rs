@@ -24,8 +24,9 @@ use tokio_util::sync::CancellationToken;
 ///
 /// Serves one page on the loopback interface of this machine, until it is interrupted, and prints its address. The page follows the
 /// ClusterVersion, the ClusterOperators, pools and nodes, the progress record, the Lease of who writes them, and the operators that were
-/// installed with their plans and catalogs, with the rights of the kubeconfig, one watch of each however many browsers look at it. While somebody looks and something is waited for, it reads the pods
-/// behind that. It changes nothing. The address holds a token that is new at each start: who has it can read the page.
+/// installed with their plans and catalogs, with the rights of the kubeconfig, one watch of each however many browsers look at it. While
+/// somebody looks and something is waited for, it reads the pods behind that. It changes nothing. The address holds a token that is new at
+/// each start: who has it can read the page.
 #[derive(Args, Debug)]
 pub(crate) struct PageArgs {
     /// Port on 127.0.0.1; 0 for any that is free

@@ -174,7 +174,27 @@ impl Objects {
         }
     }
 
-    /// One page of the objects that a label selector selects, of a namespace or of all, at most `limit`, which are in memory at the same time.
+    /// All objects that a label selector selects, of a namespace or of all, or what `keep` keeps of each. They are read in pages of at most
+    /// `limit`, which are in memory at the same time.
+    pub(crate) async fn selected<T>(
+        &self,
+        kind: &Kind,
+        (namespace, labels): (&str, &str),
+        limit: u32,
+        mut keep: impl FnMut(Value) -> Option<T>,
+    ) -> Result<Vec<T>, ApiError> {
+        let (mut all, mut token) = (Vec::new(), None);
+        loop {
+            let page = self.labelled_page(kind, namespace, labels, limit, token).await?;
+            all.extend(page.items.into_iter().filter_map(&mut keep));
+            token = page.metadata.continue_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// One page of them.
     pub(crate) async fn labelled_page(
         &self,
         kind: &Kind,

@@ -116,15 +116,8 @@ impl Reviewer {
             tracing::warn!(%error, "a question about Subscriptions is not answered");
             Status::unavailable(format!("the {} of the namespace cannot be read now; try again", kind.plural))
         };
-        let (mut all, mut token) = (Vec::new(), None);
-        loop {
-            let page = self.objects.labelled_page(&kind, namespace, "", PAGE, token).await.map_err(failed)?;
-            all.extend(page.items.into_iter().filter_map(|object| serde_json::from_value(object).ok()));
-            token = page.metadata.continue_token.filter(|token| !token.is_empty());
-            if token.is_none() {
-                return Ok(all);
-            }
-        }
+        let read = |object| serde_json::from_value(object).ok();
+        self.objects.selected(&kind, (namespace, ""), PAGE, read).await.map_err(failed)
     }
 }
 

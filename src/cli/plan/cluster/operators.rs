@@ -116,23 +116,14 @@ impl Cluster {
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
         let kind = Kind::of::<K>(true);
-        let (mut all, mut token) = (Vec::new(), None);
-        loop {
-            let page = self.objects.labelled_page(&kind, "", &format!("!{COPIED_FROM}"), PAGE, token).await;
-            let page = match page {
-                Ok(page) => page,
-                Err(error) if error.is_not_found() => return Ok(Vec::new()),
-                Err(error) => return Err(error),
-            };
-            all.extend(page.items);
-            token = page.metadata.continue_token.filter(|token| !token.is_empty());
-            if token.is_none() {
-                let unreadable = |place: &str, error: &serde_json::Error| {
-                    format!("Whether {} {place} fits the release: it cannot be read: {error}.", kind.kind)
-                };
-                return Ok(readable(all, unknowns, unreadable));
-            }
-        }
+        let all = match self.objects.selected(&kind, ("", &format!("!{COPIED_FROM}")), PAGE, Some).await {
+            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            all => all?,
+        };
+        let unreadable = |place: &str, error: &serde_json::Error| {
+            format!("Whether {} {place} fits the release: it cannot be read: {error}.", kind.kind)
+        };
+        Ok(readable(all, unknowns, unreadable))
     }
 }
 

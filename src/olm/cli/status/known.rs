@@ -35,16 +35,8 @@ pub(crate) async fn read(
 }
 
 async fn list(clients: &Clients, namespace: &str, what: What) -> Result<Vec<Value>, ApiError> {
-    let (objects, kind, labels) = (crate::cluster::Objects::reader(clients.call.clone()), what.kind(), what.labels());
-    let (mut all, mut token) = (Vec::new(), None);
-    loop {
-        let page = objects.labelled_page(&kind, namespace, &labels, PAGE, token).await?;
-        all.extend(page.items.into_iter().map(|object| kept(what, object)));
-        token = page.metadata.continue_token.filter(|token| !token.is_empty());
-        if token.is_none() {
-            return Ok(all);
-        }
-    }
+    let objects = crate::cluster::Objects::reader(clients.call.clone());
+    objects.selected(&what.kind(), (namespace, &what.labels()), PAGE, |object| Some(kept(what, object))).await
 }
 
 /// One that does not fit its type stays as it is, so that it can be told why.
