@@ -66,6 +66,7 @@ impl Published {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn queries_of_published_risks_give_their_verdicts() {
     let Some(published) = published() else { return };
     let cluster = Cluster::up(Options::default()).await.unwrap();

@@ -119,6 +119,7 @@ async fn plant_signatures(cluster: &SimulatedCluster, release: &Release, count: 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn hostile_stores_and_planted_signatures_neither_verify_nor_delay_nor_fill_the_memory() {
     let address = own_address();
     let paths = ["any", "drip", "endless", "file", "huge", "link-local", "round"];
@@ -206,6 +207,7 @@ fn arm(releases: &[Release; 5]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn bombs_in_signed_releases_are_refused_within_the_memory_of_the_daemon() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
     let bombs = ["1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.0.5"].map(|version| cluster.lay_out_sample(version).unwrap());
@@ -288,6 +290,7 @@ async fn foreign_images_tags_older_releases_and_copied_signatures_are_refused() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn clients_that_neither_ask_nor_read_keep_nobody_from_the_metrics() {
     e2e::harness::install_tls_provider();
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();

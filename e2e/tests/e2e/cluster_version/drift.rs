@@ -389,6 +389,7 @@ fn colour(map: &ConfigMap) -> Option<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn conflict_is_reported_and_repairs_back_off() {
     /// How long the rival undoes the repairs.
     const CONFLICT: Duration = Duration::from_secs(10);
@@ -444,6 +445,7 @@ async fn scale(client: Client, name: &'static str, turns: Arc<AtomicU32>) {
 
 /// A client that reverts two ConfigMaps at once, and an autoscaler of a Deployment of the release.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn objects_that_others_keep_changing_do_not_hold_up_an_update() {
     let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     let turns = [(); 3].map(|()| Arc::new(AtomicU32::new(0)));

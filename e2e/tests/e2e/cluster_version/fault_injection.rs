@@ -132,12 +132,14 @@ async fn update_survives_refused_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn update_survives_watches_that_are_cut_all_the_time() {
     let faults = Faults { watch_life: Some(WATCH_LIFE), ..Faults::default() };
     update_with("watches cut five times a second", faults, |tally| tally.watches_cut >= 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn update_survives_lost_answers_and_a_slow_network() {
     let faults = Faults { lose_one_in: 25, delay: Duration::from_millis(200), ..Faults::default() };
     update_with("one answer in 25 lost, up to 200 ms late", faults, |tally| tally.lost >= 2).await;

@@ -15,6 +15,7 @@ async fn metrics(address: &str, token: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn cluster_without_ipv4_is_installed_and_updated_and_its_metrics_are_scraped() {
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         return println!("skipped: this machine has no IPv6");

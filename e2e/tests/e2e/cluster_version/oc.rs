@@ -110,6 +110,7 @@ async fn commands_of_cvo_do_what_those_of_oc_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn oc_requests_accept_risks() {
     let scenario = Scenario::installed().await.unwrap();
     let ours = Administrator::Ours(scenario.cluster.client.clone());
@@ -141,6 +142,7 @@ async fn oc_itself_shows_the_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn oc_requests_change_an_update() {
     let scenario = Scenario::installed().await.unwrap();
     let ours = Administrator::Ours(scenario.cluster.client.clone());

@@ -154,6 +154,7 @@ async fn a_query_lets_nodes_begin_while_it_is_true(fleet: &Fleet, monitoring: &m
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn windows_approvals_and_queries_hold_pools_and_let_them_go_on() {
     let mut fleet = Fleet::up(Options::default()).await.unwrap();
     let mut monitoring = Monitoring::start(&fleet.cluster).await.unwrap();

@@ -133,6 +133,7 @@ async fn settings_of_kubelets_become_a_part_of_the_configuration_of_their_pools(
 
 /// What lasts is told while it lasts, and in the end each node has its own.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn machine_config_nodes_say_how_far_nodes_are() {
     let mut fleet = Fleet::up(Options { audit: true, ..Options::default() }).await.unwrap();
     fleet.add_nodes(&[("worker", 2)]).await.unwrap();

@@ -70,6 +70,7 @@ async fn releases(platform: &Platform) -> [Release; 2] {
 /// Whoever asks for packages sees neither the update nor, for longer than five seconds, that a replica is killed; and what the
 /// component may do is enough.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn packages_are_there_while_replicas_are_replaced_and_killed() {
     let Some(platform) = Platform::on_a_node().await.unwrap() else { return };
     let [first, second] = releases(&platform).await;

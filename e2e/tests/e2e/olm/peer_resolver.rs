@@ -65,6 +65,7 @@ fn rule(world: &World, (ours, said): &(Outcome, Said), peers: &Outcome) -> Optio
 
 /// The choice is the peer's in each namespace, or a rule says why not.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn generated_namespaces_get_what_the_peer_chooses_for_them() {
     let Some(programs) = env::var_os(PROGRAMS).map(PathBuf::from) else {
         return println!("skipped: no peer (set {PROGRAMS} to the folder of its programs)");

@@ -78,6 +78,7 @@ async fn poll_of_an_unchanged_image_is_one_head_and_one_write() {
 
 /// Who asks all the time sees the old content or the new one, and no error.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn clients_see_no_error_and_no_mixture_while_a_tag_moves() {
     let world = World::up().await;
     let content = |version: &str| format!("{}\n{}", catalog("a", version), catalog("b", version));

@@ -87,6 +87,7 @@ async fn bundle_that_is_missing_or_broken_is_installed_once_it_can_be() {
 
 /// As long as a catalog that the namespace sees is away, nothing new is installed there, and the condition names it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn catalog_that_is_away_holds_what_is_new_until_it_is_back_or_removed() {
     let world = with_rights().await;
     let version = Version::new("widgets.v1");
@@ -137,6 +138,7 @@ async fn catalog_that_is_away_holds_what_is_new_until_it_is_back_or_removed() {
 
 /// What the API server says of a plan that it does not take stands in the condition, until it takes it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn plan_that_a_quota_refuses_is_made_once_it_may_be() {
     let world = with_rights().await;
     const COUNT: &str = "count/installplans.operators.coreos.com";
@@ -226,6 +228,7 @@ impl World {
 
 /// What versions share is handed on before the older one goes, so that the collector takes none of it along.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn what_versions_share_outlives_each_of_them() {
     let world = with_rights().await;
     let names = ["widgets.v1", "widgets.v2", "widgets.v3"];

@@ -122,6 +122,7 @@ fn rows(authority: &str, host: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn change_of_anything_that_a_catalog_depends_on_is_acted_upon_at_once() {
     let world = World::up().await;
     for object in [definition("proxies", "Proxy"), definition("imagetagmirrorsets", "ImageTagMirrorSet")] {

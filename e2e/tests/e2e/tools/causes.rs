@@ -410,6 +410,7 @@ async fn run(cluster: &SimulatedCluster, cause: &Cause, verb: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn causes_on_a_real_control_plane_are_named_alone_and_in_pairs() {
     let (cluster, release) = installed().await;
     // Nobody but this test says how it is.

@@ -92,6 +92,7 @@ async fn doctor_names_what_would_keep_an_update_from_ending() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn update_records_what_could_hinder_it() {
     let (cluster, releases) = SimulatedCluster::with_installed(&["1.0.0", "1.0.1"]).await.unwrap();
     let budget = json!({

@@ -114,6 +114,7 @@ async fn update_with_faults(initial_events: InitialEvents, delay: Duration) {
 
 /// Operators report at once: as many requests in as short a time as possible.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn real_release_is_updated_despite_faults() {
     update_with_faults(InitialEvents::Sent, Duration::ZERO).await;
 }

@@ -61,6 +61,7 @@ fn read(api: Api<DynamicObject>, reads: Arc<Reads>) -> AbortOnDropHandle<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn reader_of_the_older_version_sees_no_error_through_an_update() {
     let world = World::up().await;
     world.group("one").await;

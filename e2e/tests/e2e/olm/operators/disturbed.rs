@@ -19,6 +19,7 @@ const KILLS: usize = 12;
 const LIFE: Duration = Duration::from_millis(1200);
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn operator_that_loses_its_pods_is_unhealthy_until_they_are_back() {
     let world = World::up().await;
     world.install(&csv("1.0.0", "")).await;
@@ -91,6 +92,7 @@ async fn what_people_change_is_changed_back_only_where_the_operator_names_it() {
 
 /// Killed whatever it is doing, it goes on where it was: each version takes over the same Deployment.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn process_that_is_killed_again_and_again_comes_to_the_last_version() {
     let random = SeededRandom::new(SeededRandom::seed(), 0, 0);
     let world = World::up().await;

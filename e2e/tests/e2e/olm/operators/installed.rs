@@ -170,6 +170,7 @@ async fn operator_that_is_deleted_takes_along_what_belongs_to_it() {
 
 /// What the next version does not have goes with the one before, once that one has taken its place.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn deployment_that_only_the_version_before_names_goes_with_it() {
     let world = World::up().await;
     let mut first = csv("1.0.0", "");

@@ -216,6 +216,7 @@ impl World {
 
 /// Each thing that is bad is told where it stands, with the way out, and operators of another namespace are installed meanwhile.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn bad_input_of_one_namespace_holds_nothing_of_another() {
     let world = with_rights().await;
     world.offer(&["first.v1", "second.v1", "third.v1", "fourth.v1"].map(Version::new)).await;
