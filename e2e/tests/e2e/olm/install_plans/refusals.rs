@@ -93,7 +93,7 @@ async fn step_of_a_kind_that_is_not_served_waits_for_it_unless_it_is_optional() 
     // A plan that brings the kind has objects of it too. The first one, without what is no part of a plan, goes on by itself.
     let repaired = json!({"status": {"plan": [step(&name, &one), step(&name, &rule)]}});
     world.installs().patch_status("install-a", &PatchParams::default(), &Patch::Merge(repaired)).await.unwrap();
-    world.plan_says("install-a", &["retrying execution due to error: PrometheusRule alerts: GroupVersionKind"]).await;
+    world.plan_says("install-a", &["retrying execution due to error: api-server resource not found installing PrometheusRule alerts: GroupVersionKind"]).await;
     let three = json!("three.v1");
     let rules = kind_of("monitoring.coreos.com", "PrometheusRule", "prometheusrules");
     let own = object(RULE, "own");
