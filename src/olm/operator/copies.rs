@@ -161,6 +161,8 @@ pub(crate) fn content(original: &Value) -> Content {
     let mut labels = texts("labels");
     labels.retain(|key, _| !key.starts_with(label::COMPONENT_OF));
     labels.insert(label::COPIED_FROM.to_owned(), namespace.into());
+    // Whoever has applied the original has not marked it.
+    labels.insert(label::MANAGED.to_owned(), "true".into());
     let mut status = original.get("status").cloned().unwrap_or_else(|| json!({}));
     if let Some(status) = status.as_object_mut() {
         status.insert("reason".to_owned(), reason::COPIED.into());
@@ -177,7 +179,7 @@ pub(crate) fn content(original: &Value) -> Content {
     Content { object, status, hash }
 }
 
-/// Whether a copy has all of it, whoever has made it; and whether its status is that.
+/// Whether a copy has all of it, whoever has made it and marked it; and whether its status is that.
 pub(crate) fn compare(live: &Value, content: &Content) -> (bool, bool) {
     let texts = |object: &Value, key: &str| -> Map<String, Value> {
         let texts = object.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
@@ -187,7 +189,7 @@ pub(crate) fn compare(live: &Value, content: &Content) -> (bool, bool) {
         let (wanted, known) = (texts(&content.object, key), texts(live, key));
         wanted
             .iter()
-            .filter(|(key, _)| *key != annotation::COPIED_CONTENT)
+            .filter(|(key, _)| ![annotation::COPIED_CONTENT, label::MANAGED].contains(&key.as_str()))
             .all(|(key, value)| known.get(key) == Some(value))
     };
     let is_for_pods = texts(live, "annotations").contains_key(annotation::TARGET_NAMESPACES);

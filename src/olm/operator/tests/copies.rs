@@ -74,7 +74,7 @@ fn original() -> Value {
 #[test]
 fn copy_has_all_but_what_is_for_pods_for_kubectl_and_for_its_operator() {
     let content = content(&original());
-    let metadata = json!({"name": "a", "labels": {"olm.api.1": "provided", "olm.copiedFrom": "shop"},
+    let metadata = json!({"name": "a", "labels": {"olm.api.1": "provided", "olm.copiedFrom": "shop", "olm.managed": "true"},
         "annotations": {"olm.operatorGroup": "g", "olm.operatorframework.io/copied-content": content.hash}});
     assert_eq!(content.object["metadata"], metadata);
     assert_eq!(content.object["spec"], original()["spec"]);
@@ -99,6 +99,7 @@ fn copy_is_equal_whoever_has_made_it() {
     };
     for (change, expected) in [
         (json!({}), (true, true)),
+        (json!({"metadata": {"labels": {"olm.managed": "other"}}}), (true, true)),
         (json!({"spec": {"version": "2.0.0"}}), (false, true)),
         (json!({"status": {"message": "other"}}), (true, false)),
         (json!({"metadata": {"labels": {"olm.copiedFrom": "park"}}}), (false, true)),
