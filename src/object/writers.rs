@@ -90,9 +90,19 @@ impl<'a> Place<'a> {
         place
     }
 
+    /// The manager has set something there.
+    pub(crate) fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// Others have.
+    pub(crate) fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
     /// Others have set something there, and the manager nothing.
     pub(crate) fn is_of_others(&self) -> bool {
-        self.own.is_empty() && !self.others.is_empty()
+        self.has_others() && !self.has_own()
     }
 
     pub(crate) fn field(&self, name: &str) -> Place<'a> {

@@ -252,8 +252,9 @@ pub(crate) fn change(desired: &Value, live: &Live) -> Result<Option<(Value, Vec<
         spec.insert("replicas".to_owned(), replicas);
     }
     let desired = additions::kept(desired, live);
-    let (object, mut fields) = match merge(&live.object, &desired, WRITER).map_err(|error| told(&error))? {
-        Outcome::Same => ((*live.object).clone(), Vec::new()),
+    let before = additions::without_former(&desired, live);
+    let (object, mut fields) = match merge(&before, &desired, WRITER).map_err(|error| told(&error))? {
+        Outcome::Same => (before, Vec::new()),
         Outcome::Changed { object, fields } | Outcome::Replace { object, fields } => (object, fields),
     };
     let remembers = format!("metadata.annotations[{SUBSCRIPTION_CONFIG}]");

@@ -55,6 +55,51 @@ pub(super) fn kept(mut desired: Value, live: &Live) -> Value {
     desired
 }
 
+/// The Deployment that there is without what was written for the version before and is not wanted any more, wherever it is: the merge
+/// knows some fields of pods and no others. `desired`: with what stays.
+pub(super) fn without_former(desired: &Value, live: &Live) -> Value {
+    let mut object = (*live.object).clone();
+    if written_hash(desired) != written_hash(&live.object) {
+        leave(&DEPLOYMENT, &mut object, desired, &Place::new(&live.writers, MANAGER));
+    }
+    object
+}
+
+fn leave(part: &Part, live: &mut Value, desired: &Value, place: &Place<'_>) {
+    match (part, live, desired) {
+        (Part::Fields(fields), Value::Object(live), Value::Object(desired)) => live.retain(|key, value| {
+            let part = fields.iter().find(|(name, _)| name == key).map_or(&Part::Whole, |(_, part)| part);
+            let place = place.field(key);
+            match (part, desired.get(key).filter(|it| !it.is_null())) {
+                (Part::Derived, _) => true,
+                (_, None) => !place.has_own(),
+                (part, Some(desired)) => {
+                    leave(part, value, desired, &place);
+                    true
+                }
+            }
+        }),
+        (Part::Whole, Value::Object(live), Value::Object(desired)) if place.has_own() && !place.has_others() => {
+            live.retain(|key, _| desired.contains_key(key));
+        }
+        (Part::Elements(name, part), Value::Array(live), Value::Array(desired)) => {
+            let places = place.elements(name);
+            live.retain_mut(|element| {
+                let Some(id) = element.get(*name).cloned() else { return true };
+                let place = places.get(&id.to_string()).cloned().unwrap_or_default();
+                match desired.iter().find(|it| it.get(*name) == Some(&id)) {
+                    None => !place.has_own(),
+                    Some(wanted) => {
+                        leave(part, element, wanted, &place);
+                        true
+                    }
+                }
+            });
+        }
+        _ => {}
+    }
+}
+
 /// `is_written`: this content has been written.
 fn add(part: &Part, desired: &mut Value, live: &Value, place: &Place<'_>, is_written: bool) {
     match (part, desired, live) {

@@ -122,13 +122,18 @@ fn next_content_keeps_what_is_of_others_and_loses_what_was_written_before() {
     };
     let fields = |elements: Vec<(String, Value)>| Value::Object(elements.into_iter().collect());
     let env = |names: &[&str]| fields(names.iter().map(|it| element(it, json!({"f:value": {}}))).collect());
-    let ours = json!({"f:containers": fields(vec![
+    let volume = |name: &str| fields(vec![element(name, json!({"f:emptyDir": {}}))]);
+    let ours = json!({"f:nodeSelector": {}, "f:volumes": volume("old"), "f:affinity": {"f:nodeAffinity": {}}, "f:containers": fields(vec![
         element("c", json!({"f:image": {}, "f:args": {}, "f:env": env(&["OLD"])})), element("before", json!({}))])});
-    let theirs = json!({"f:dnsPolicy": {}, "f:containers": fields(vec![
+    let theirs = json!({"f:dnsPolicy": {}, "f:volumes": volume("mesh"), "f:affinity": {"f:podAffinity": {}}, "f:containers": fields(vec![
         element("sidecar", json!({"f:image": {}})),
         (format!("k:{}", json!({"name": "c"})), json!({"f:env": env(&["X"]), "f:resources": {"f:limits": {"f:cpu": {}}}}))])});
     let change = |object: &mut Value| {
-        object.pointer_mut(TEMPLATE).unwrap()["dnsPolicy"] = json!("Default");
+        let pod = object.pointer_mut(TEMPLATE).unwrap();
+        pod["dnsPolicy"] = json!("Default");
+        pod["nodeSelector"] = json!({"old": "1"});
+        pod["volumes"] = json!([{"name": "old", "emptyDir": {}}, {"name": "mesh", "emptyDir": {}}]);
+        pod["affinity"] = json!({"nodeAffinity": {"a": 1}, "podAffinity": {"b": 2}});
         let containers = object.pointer_mut(&format!("{TEMPLATE}/containers")).unwrap().as_array_mut().unwrap();
         containers[0]["args"] = json!(["old"]);
         containers[0]["resources"] = json!({"limits": {"cpu": "1"}});
@@ -148,6 +153,8 @@ fn next_content_keeps_what_is_of_others_and_loses_what_was_written_before() {
     assert_eq!(names(&container["env"]), ["OPERATOR_CONDITION_NAME", "X"]);
     assert_eq!((&container["image"], &container["args"]), (&json!("i:2"), &Value::Null));
     assert_eq!((&container["resources"]["limits"]["cpu"], &pod["dnsPolicy"]), (&json!("1"), &json!("Default")));
+    assert_eq!(names(&pod["volumes"]), ["mesh"]);
+    assert_eq!((&pod["nodeSelector"], &pod["affinity"]), (&Value::Null, &json!({"podAffinity": {"b": 2}})));
 }
 
 /// An autoscaler of resources and a policy set other quantities than the version names.
