@@ -1,5 +1,6 @@
 //! The process that looks after catalogs, beside a cluster: what it needs there, and how it is started.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use anyhow::Context;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
+use crate::harness::audit::{self, Request};
 use crate::harness::{Cluster, Cvo, named};
 use crate::platform::component::{Component, environment};
 use crate::workspace;
@@ -111,6 +113,37 @@ pub fn started(cluster: &Cluster, start: Start<'_>) -> anyhow::Result<Cvo> {
         .flag("--writePackageServerStatusName", "operator-lifecycle-manager-packageserver")
         .flag("--writeMarketplaceStatusName", "marketplace");
     Ok(environment(DEPLOYMENT)?.iter().fold(process, |process, (name, value)| process.env(name, value)))
+}
+
+/// What the process has asked for, as the release's own user, and must not: verb, object and query of each.
+pub fn forbidden(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
+    let all = audit::requests(&cluster.audit_log(), USER)?;
+    Ok(all.iter().filter(|it| it.code == 403).map(|it| format!("{} {}: {}", it.verb, it.object(), it.uri)).collect())
+}
+
+/// What the process has made, that is there, and that lacks the label by which what belongs to operators is found. Its own lease, what
+/// it reports and what it asks belong to none.
+pub async fn unmarked(cluster: &Cluster, client: &Client) -> anyhow::Result<Vec<String>> {
+    const OTHERS: [&str; 5] = ["clusteroperators", "events", "leases", "subjectaccessreviews", "tokenreviews"];
+    let is_made = |it: &Request| {
+        it.wrote() && it.effect() == "create" && it.subresource.is_empty() && !OTHERS.contains(&it.resource.as_str())
+    };
+    let path = |it: &Request| {
+        let path = it.uri.split('?').next().unwrap_or_default();
+        // Who creates names the list that the object comes into.
+        if it.verb == "create" { format!("{path}/{}", it.name) } else { path.to_owned() }
+    };
+    let made: BTreeSet<String> =
+        audit::requests(&cluster.audit_log(), USER)?.iter().filter(|it| is_made(it)).map(path).collect();
+    let mut unmarked = Vec::new();
+    for path in made {
+        match client.request::<Value>(http::Request::get(&path).body(Vec::new())?).await {
+            Ok(object) if object["metadata"]["labels"]["olm.managed"] == "true" => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            other => unmarked.push(format!("{path}: {:?}", other.map(|object| object["metadata"]["labels"].clone()))),
+        }
+    }
+    Ok(unmarked)
 }
 
 fn health_port(cluster: &Cluster, name: &str) -> u16 {

@@ -54,6 +54,14 @@ impl World {
         World { cluster, client, ports }
     }
 
+    /// Ends the cluster. The process has asked for nothing that the release does not allow it, and what it has made is marked.
+    async fn down(self) {
+        let forbidden = olm::forbidden(&self.cluster).unwrap();
+        let unmarked = olm::unmarked(&self.cluster, &self.client).await.unwrap();
+        self.cluster.down().await.unwrap();
+        assert_eq!((forbidden, unmarked), (Vec::new(), Vec::new()), "forbidden, unmarked");
+    }
+
     fn start(&self) {
         let process = olm::limited(&self.cluster, &self.ports).unwrap();
         let process = process.log_level("info,cvo=debug").flag("--secure-port", "0");

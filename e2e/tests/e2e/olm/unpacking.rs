@@ -82,7 +82,7 @@ async fn bundle_that_is_missing_or_broken_is_installed_once_it_can_be() {
     let found = world.subscription("nothing to fail", "widgets", |it| condition(it, "BundleUnpackFailed").is_none());
     assert_eq!(condition(&found.await, "BundleUnpacking"), None);
     assert_eq!(world.complete_plans().await, [["widgets.v1"]]);
-    world.cluster.down().await.unwrap();
+    world.down_with_rights().await;
 }
 
 /// As long as a catalog that the namespace sees is away, nothing new is installed there, and the condition names it.
@@ -133,7 +133,7 @@ async fn catalog_that_is_away_holds_what_is_new_until_it_is_back_or_removed() {
     println!("planned {:?} after the catalog was back", begun.elapsed());
     world.csv("widgets.v2", &Phase::Succeeded).await;
     assert_eq!(world.complete_plans().await, [["widgets.v1"], ["widgets.v2"]]);
-    world.cluster.down().await.unwrap();
+    world.down_with_rights().await;
 }
 
 /// What the API server says of a plan that it does not take stands in the condition, until it takes it.
@@ -288,5 +288,5 @@ async fn what_versions_share_outlives_each_of_them() {
     });
     let left = left.await.unwrap();
     assert_eq!((left.0, left.2), (first, 3));
-    world.cluster.down().await.unwrap();
+    world.down_with_rights().await;
 }

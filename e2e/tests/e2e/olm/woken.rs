@@ -265,7 +265,7 @@ async fn change_of_anything_that_an_operator_depends_on_is_acted_upon_at_once() 
     let alone = |it: &Value| status(it, "reason") == "NoOperatorGroup";
     let deleted = run("delete operatorgroup one -n shop");
     world.wakes("an OperatorGroup is deleted", deleted, &[(kind, next, &alone)]).await;
-    world.cluster.down().await.unwrap();
+    world.down_with_rights().await;
 }
 
 /// A CatalogSource of this image.
@@ -349,7 +349,7 @@ async fn change_of_anything_that_a_subscription_or_a_plan_depends_on_is_acted_up
     let again = |it: &Value| !planned(it).is_empty() && planned(it) != plan;
     let deleted = run("delete csv widgets.v2 -n shop --wait=false");
     world.wakes("a ClusterServiceVersion is deleted", deleted, &subscription(&again)).await;
-    world.cluster.down().await.unwrap();
+    world.down_with_rights().await;
 }
 
 /// The plan waits for an approval; in the end it is carried out.

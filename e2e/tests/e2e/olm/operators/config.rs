@@ -91,7 +91,7 @@ async fn config_is_in_the_first_pods_of_each_version_and_outlives_its_subscripti
     let generation = world.until_has(&["HTTP_PROXY=http://second", "X=2"]).await;
     assert_eq!(generation, 4, "the proxy has changed the pods once, and the deletion has not");
     world.until_succeeded("server.v2.0.0").await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// Type, status, reason and message of a condition of the ClusterOperator.
@@ -137,5 +137,5 @@ async fn operator_that_does_not_fit_holds_the_next_minor_version_of_the_cluster(
     world.until_succeeded("server.v2.0.0").await;
     world.until_gone("server.v1.0.0").await;
     until_upgradeable(&world, &world.client, "\"True\"").await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

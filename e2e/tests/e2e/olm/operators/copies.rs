@@ -149,7 +149,7 @@ async fn operator_for_all_namespaces_is_copied_to_each_with_two_writes_and_follo
     let since = world.requests();
     writes_nothing(&world).await;
     assert_eq!(world.wrote(since).iter().filter(|it| !it.starts_with("last ")).count(), 0);
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,5 +199,5 @@ async fn copies_are_switched_off_and_on_and_go_with_their_original() {
     world.csvs().delete(NAME, &Default::default()).await.unwrap();
     world.until_gone(NAME).await;
     world.until_copied("deleted", &[]).await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

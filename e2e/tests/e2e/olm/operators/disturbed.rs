@@ -34,7 +34,7 @@ async fn operator_that_loses_its_pods_is_unhealthy_until_they_are_back() {
     assert_eq!(lost.status.unwrap().phase, Phase::Installing);
     world.kubectl(["uncordon", "fake-0"]).await;
     world.until_succeeded(name).await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// Only what the ClusterServiceVersion names is changed back, and what it names is followed when it is edited.
@@ -87,7 +87,7 @@ async fn what_people_change_is_changed_back_only_where_the_operator_names_it() {
     world.apply(&second).await;
     world.until_succeeded("server.v7.0.0").await;
     assert_eq!(versions().await, before);
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// Killed whatever it is doing, it goes on where it was: each version takes over the same Deployment.
@@ -124,5 +124,5 @@ async fn process_that_is_killed_again_and_again_comes_to_the_last_version() {
     assert!(uid.is_none_or(|uid| uid == deployment.uid()));
     assert_eq!(image(&deployment), format!("registry.example.com/server:{version}.0.0"));
     assert_eq!(deployment.owner_references().len(), 1);
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

@@ -105,7 +105,7 @@ async fn what_autoscalers_and_webhooks_write_stays_and_a_restart_writes_nothing(
     world.until_succeeded("server.v2.0.0").await;
     world.until_gone(name).await;
     world.assert_has_what_others_wrote("2.0.0").await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// Whoever changes the image back as soon as it is changed.
@@ -160,5 +160,5 @@ async fn who_changes_a_field_again_and_again_is_named_and_nobody_is_kept_busy() 
     let wait = world.cluster.until("the image to be back", &[PROCESS]).within(LIMIT);
     wait.existing(world.deployments(), "server", |it| image(it).ends_with("server:1.0.0")).await.unwrap();
     world.until_succeeded(name).await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

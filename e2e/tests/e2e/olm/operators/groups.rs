@@ -66,5 +66,5 @@ async fn groups_that_do_not_fit_are_told_and_end_with_what_they_say() {
     assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation), "it runs on");
     world.apply(&group("one", json!({}))).await;
     world.until_succeeded(name).await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

@@ -64,7 +64,7 @@ async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() 
     let after = world.deployment().await;
     assert_eq!(after.uid(), before.uid(), "it is the same Deployment");
     assert_is_marked(&world, "2.0.0").await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// The Deployment belongs to this version alone, and has all that its pods need to know.
@@ -165,7 +165,7 @@ async fn operator_that_is_deleted_takes_along_what_belongs_to_it() {
     assert!(roles.get_opt("of-others").await.unwrap().is_some());
     let wait = world.cluster.until("the Deployment to be collected", &[PROCESS]).within(COLLECTED);
     wait.object(world.deployments(), "server", |it| it.is_none()).await.unwrap();
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// What the next version does not have goes with the one before, once that one has taken its place.
@@ -193,5 +193,5 @@ async fn deployment_that_only_the_version_before_names_goes_with_it() {
     let wait = world.cluster.until("the other Deployment to be collected", &[PROCESS]).within(COLLECTED);
     wait.object(world.deployments(), "helper", |it| it.is_none()).await.unwrap();
     world.until_succeeded("server.v2.0.0").await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

@@ -206,10 +206,7 @@ async fn operator_object_follows_an_operator_from_its_subscription_to_its_last_c
     assert_eq!(names(&left, "CustomResourceDefinition"), ["widgets.widgets.example.com"]);
     world.kubectl("delete crd widgets.widgets.example.com").await;
     world.operator_gone().await;
-    let all = audit::requests(&world.cluster.audit_log(), USER).unwrap();
-    let forbidden: Vec<&Request> = all.iter().filter(|request| request.code == 403).collect();
-    assert!(forbidden.is_empty(), "{forbidden:?}");
-    world.cluster.down().await.unwrap();
+    world.down_with_rights().await;
 }
 
 /// What was made without a Subscription is labelled once when there is one, and nothing of it restarts. Whoever labels an object makes it
@@ -277,5 +274,5 @@ async fn what_was_there_before_its_subscription_is_labelled_once_and_goes_on() {
         json!(own.status)["components"]["labelSelector"]["matchExpressions"][0]["key"],
         "operators.coreos.com/suite.all"
     );
-    world.cluster.down().await.unwrap();
+    world.down_with_rights().await;
 }

@@ -76,5 +76,5 @@ async fn what_is_missing_is_named_until_it_is_there() {
     assert!(super::history(&lost).contains(&"Failed/RequirementsNotMet".to_owned()), "{:?}", super::history(&lost));
     world.rights().await;
     world.until_succeeded(name).await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

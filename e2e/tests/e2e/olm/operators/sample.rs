@@ -119,5 +119,5 @@ async fn sample_operator_goes_through_its_versions() {
     world.apply(&in_shop("v1", "ConfigMap", "inventory", json!({}))).await;
     until("Upgradeable=True").await;
     world.until_succeeded("library.v3.0.0").await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

@@ -208,7 +208,7 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
     let after = world.deployment().await;
     assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation));
     world.until_table("without a group", &users(true, [true, false, true])).await;
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// By either name the group gives its users what its operators provide.
@@ -310,7 +310,7 @@ async fn operator_for_all_namespaces_may_work_in_each_and_loses_that_with_its_gr
     let bindings: Api<ClusterRoleBinding> = Api::all(world.client.clone());
     assert!(roles.get_opt("server-role").await.unwrap().is_none());
     assert!(bindings.get_opt("server-role").await.unwrap().is_none());
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// Labels directly in a selector count, as documentation shows them, and who writes them is told where they belong.
@@ -359,5 +359,5 @@ async fn published_groups_are_taken_as_they_are_typed() {
     assert!(warned.contains("write them below matchLabels"), "{warned}");
     let roles: Api<Role> = Api::namespaced(world.client.clone(), SHOP);
     assert!(roles.list(&ListParams::default().labels("olm.copiedFrom")).await.unwrap().items.is_empty());
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }

@@ -181,7 +181,7 @@ async fn user_who_may_only_create_and_patch_versions_gains_nothing() {
     assert_eq!(gained, theirs);
     let after = world.deployment().await;
     assert_eq!((after.metadata.generation, after.spec), (deployment.metadata.generation, deployment.spec));
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// Webhooks and APIs concern the whole cluster, whichever namespace their operator is in.
@@ -220,7 +220,7 @@ async fn webhooks_and_apis_are_written_by_those_who_may_register_them() {
         let more = json!({"spec": {"displayName": "other"}});
         patch(&user, &format!("server.v2.0.{number}"), &more).await.unwrap();
     }
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
 
 /// Such a Role is given to its operator in other namespaces too: whoever may write Roles here must not have that done.
@@ -264,5 +264,5 @@ async fn role_for_other_namespaces_is_written_by_those_who_may_give_any_right_al
         assert!(patch("given", change).await.unwrap_err().contains(refused));
     }
     patch("own", json!({"rules": []})).await.unwrap();
-    world.cluster.down().await.unwrap();
+    world.down().await;
 }
