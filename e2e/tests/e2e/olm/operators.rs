@@ -1,11 +1,14 @@
 //! Operators that run and follow each other: from ClusterServiceVersions to Deployments, whose pods kwok plays. The process has the
 //! rights that the release gives it, and no others.
 
+mod accounts;
+mod chains;
 mod config;
 mod copies;
 mod disturbed;
 mod drift;
 mod groups;
+mod held;
 mod installed;
 mod objects;
 mod required;

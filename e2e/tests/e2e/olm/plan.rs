@@ -9,12 +9,13 @@ use cvo::testing::api::olm::catalog_source::CatalogSource;
 use e2e::conditions::Conditions;
 use e2e::faults::proxy::Proxy;
 use e2e::faults::source::Faults;
+use e2e::harness::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{LIMIT, PROCESS, World, push};
+use super::{LIMIT, PROCESS, World, apply, push};
 
 const CONFIG: &str = "default-catalog-sources";
 /// What the API server has before and after the update.
@@ -32,7 +33,7 @@ fn data(world: &World, catalogs: &[(&str, &str)]) -> Value {
 }
 
 /// Writes a release of one component, the default catalogs, whose images say which Kubernetes it brings.
-fn release(folder: &Path, version: &str, data: &Value) {
+pub(super) fn release(folder: &Path, version: &str, data: &Value) {
     let metadata = json!({"name": CONFIG, "namespace": GLOBAL_CATALOG_NAMESPACE,
         "annotations": {"include.release.openshift.io/self-managed-high-availability": "true"}});
     let catalogs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
@@ -50,6 +51,21 @@ fn release(folder: &Path, version: &str, data: &Value) {
     {
         fs::write(folder.join(name), content.to_string()).unwrap();
     }
+}
+
+/// A cluster that runs this release.
+pub(super) async fn runs(cluster: &Cluster, version: &str) {
+    let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+        "metadata": {"name": "version"}, "spec": {"clusterID": "00000000-0000-4000-8000-000000000000"}});
+    apply(cluster, &[object]).await;
+    let image = format!("registry.invalid/release@sha256:{}", "1".repeat(64));
+    let done = json!({"state": "Completed", "version": version, "image": image, "verified": true,
+        "startedTime": "2026-01-02T03:04:05Z", "completionTime": "2026-01-02T03:04:05Z"});
+    let status = json!({"desired": {"version": version, "image": image}, "history": [done], "observedGeneration": 1,
+        "versionHash": "", "availableUpdates": []});
+    let patch = json!({"status": status}).to_string();
+    let arguments = ["patch", "clusterversion/version", "--subresource=status", "--type=merge", "-p", &patch];
+    cluster.kubectl(arguments).await.unwrap();
 }
 
 impl World {
@@ -104,11 +120,10 @@ async fn prepared() -> (World, Proxy) {
         "metadata": {"name": CONFIG, "namespace": GLOBAL_CATALOG_NAMESPACE}, "data": before});
     let hub = json!({"apiVersion": "config.openshift.io/v1", "kind": "OperatorHub", "metadata": {"name": "cluster"},
         "spec": {"sources": [{"name": "off", "disabled": true}]}});
-    let version = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
-        "metadata": {"name": "version"}, "spec": {"clusterID": "00000000-0000-4000-8000-000000000000"}});
-    for object in [map, hub, version] {
+    for object in [map, hub] {
         world.apply(&object).await;
     }
+    runs(&world.cluster, "1.0.0").await;
     let template = world.image("catalogs/index:v{kube_major_version}.{kube_minor_version}");
     world.create_template("follows", &template, "").await;
     world.create("shop", "fixed", json!({"sourceType": "grpc", "image": world.image("catalogs/one:v1")})).await;
@@ -191,18 +206,10 @@ async fn operators_that_do_not_fit_a_release_are_named_with_what_helps() {
         "spec": {"name": "gears", "channel": "stable", "source": "one", "sourceNamespace": GLOBAL_CATALOG_NAMESPACE}});
     world.apply(&csv).await;
     world.apply(&subscription).await;
-    let image = format!("registry.invalid/release@sha256:{}", "1".repeat(64));
     let installed = json!({"installedCSV": "gears.v1.0.0", "lastUpdated": "2026-01-02T03:04:05Z"});
-    let done = json!({"state": "Completed", "version": "1.0.0", "image": image, "verified": true,
-        "startedTime": "2026-01-02T03:04:05Z", "completionTime": "2026-01-02T03:04:05Z"});
-    let running = json!({"desired": {"version": "1.0.0", "image": image}, "history": [done], "observedGeneration": 1,
-        "versionHash": "", "availableUpdates": []});
-    for (object, status) in [("subscription/gears", installed), ("clusterversion/version", running)] {
-        let patch = json!({"status": status}).to_string();
-        let namespace = if object.starts_with("sub") { ["-n", "shop"].as_slice() } else { &[] };
-        let arguments = ["patch", object, "--subresource=status", "--type=merge", "-p", &patch];
-        world.cluster.kubectl(arguments.iter().chain(namespace).copied()).await.unwrap();
-    }
+    let patch = json!({"status": installed}).to_string();
+    let arguments = ["patch", "subscription/gears", "-n", "shop", "--subresource=status", "--type=merge", "-p", &patch];
+    world.cluster.kubectl(arguments).await.unwrap();
     let folder = world.cluster.dir().join("release");
     let planned = async |version: &str, tag: &str| -> (Value, Vec<(String, String)>) {
         release(&folder, version, &data(&world, &[("one", tag), ("two", "v1")]));

@@ -101,7 +101,7 @@ fn upgradeable(operator: &Value) -> String {
     found.map_or_else(String::new, |it| format!("{} {}: {}", it["status"], it["reason"], it["message"]))
 }
 
-async fn until_upgradeable(world: &World, client: &Client, start: &str) -> String {
+pub(super) async fn until_upgradeable(world: &World, client: &Client, start: &str) -> String {
     let kind = kube::core::ApiResource {
         group: "config.openshift.io".into(),
         version: "v1".into(),
