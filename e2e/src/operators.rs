@@ -24,10 +24,14 @@ pub struct Version {
     pub everywhere: bool,
     /// The lowest version of Kubernetes; empty for any.
     pub kubernetes: &'static str,
+    /// No node takes its pods, and its Deployment soon says that they do not become ready.
+    pub fails: bool,
+    /// The versions that it may replace beside the one that it names; empty for none.
+    pub skip_range: &'static str,
 }
 
 impl Version {
-    pub fn new(name: &'static str) -> Version {
+    pub const fn new(name: &'static str) -> Version {
         Version {
             name,
             replaces: "",
@@ -38,6 +42,8 @@ impl Version {
             properties: 0,
             everywhere: false,
             kubernetes: "",
+            fails: false,
+            skip_range: "",
         }
     }
 
@@ -61,11 +67,15 @@ impl Version {
     pub fn csv(&self) -> Value {
         let labels = json!({"app": self.package()});
         let container = json!({"name": "operator", "image": self.image});
-        let deployment = json!({"name": format!("{}-operator", self.package()), "spec": {"replicas": 1,
+        let mut deployment = json!({"name": format!("{}-operator", self.package()), "spec": {"replicas": 1,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels},
                 "spec": {"serviceAccountName": self.package(), "containers": [container],
                     "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]}}}});
+        if self.fails {
+            deployment["spec"]["progressDeadlineSeconds"] = json!(1);
+            deployment["spec"]["template"]["spec"]["nodeSelector"] = json!({"example.com/none": "true"});
+        }
         let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
         let permissions = json!([{"serviceAccountName": self.package(), "rules": rules}]);
         let cluster_permissions = if self.everywhere { permissions.clone() } else { json!([]) };
@@ -162,9 +172,14 @@ pub fn catalog(versions: &[(Version, String)]) -> String {
     let mut blobs = Vec::new();
     for package in packages {
         let of_package = || versions.iter().filter(|(version, _)| version.package() == package);
-        let entry = |version: &Version| match version.replaces {
-            "" => json!({"name": version.name}),
-            replaced => json!({"name": version.name, "replaces": replaced}),
+        let entry = |version: &Version| {
+            let mut entry = json!({"name": version.name});
+            for (key, text) in [("replaces", version.replaces), ("skipRange", version.skip_range)] {
+                if !text.is_empty() {
+                    entry[key] = json!(text);
+                }
+            }
+            entry
         };
         let entries: Vec<Value> = of_package().map(|(version, _)| entry(version)).collect();
         blobs.push(json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}));

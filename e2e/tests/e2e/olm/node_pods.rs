@@ -175,7 +175,7 @@ impl World {
 }
 
 /// Has the real Prometheus ask for the metrics of the process.
-fn scraped(cluster: &Cluster, port: u16) -> String {
+pub(super) fn scraped(cluster: &Cluster, port: u16) -> String {
     let leaf = cluster.client_certificate(PROMETHEUS).unwrap();
     let file = |name: &str, text: &str| {
         let file = cluster.dir().join(name);

@@ -7,6 +7,8 @@ mod config;
 mod copies;
 mod disturbed;
 mod drift;
+mod figures;
+mod forward;
 mod groups;
 mod held;
 mod installed;

@@ -21,17 +21,8 @@ use super::{any_size, operator, phase};
 const BUNDLES: usize = 19;
 const SIZE: usize = 600_000;
 /// One with 3 MiB.
-const LARGEST: Version = Version {
-    name: "large.v1",
-    replaces: "",
-    kind: "Large",
-    requires: ("", ""),
-    image: "registry.invalid/operator:1",
-    padding: (1_000_000, &[1_000_000, 1_000_000, 200_000]),
-    properties: 0,
-    everywhere: false,
-    kubernetes: "",
-};
+const LARGEST: Version =
+    Version { kind: "Large", padding: (1_000_000, &[1_000_000, 1_000_000, 200_000]), ..Version::new("large.v1") };
 /// No object may be larger.
 const MOST: usize = 1 << 20;
 
