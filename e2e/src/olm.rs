@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use anyhow::Context;
 use cvo::testing::api::olm::catalog_source::CatalogSource;
 use cvo::testing::api::olm::{GLOBAL_CATALOG_NAMESPACE, NAMESPACE, PACKAGE_SERVICE};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -54,10 +56,25 @@ pub fn catalog_ports(cluster: &Cluster, count: u16) -> anyhow::Result<RangeInclu
     Ok(*first..=*last)
 }
 
-/// Gives its user the rights that the release gives it, and no others.
+/// Gives its user the rights that the release gives it, and no others. The API server knows of them when this returns.
 pub async fn grant(cluster: &Cluster) -> anyhow::Result<()> {
     let file = workspace::root().join(RIGHTS).display().to_string();
     cluster.kubectl(["apply", "--server-side", "-f", &file]).await?;
+    let reviews: Api<SubjectAccessReview> = Api::all(cluster.client().await?);
+    // One of each binding.
+    for (namespace, verb, group, resource) in [
+        ("", "watch", "operators.coreos.com", "operatorconditions"),
+        (NAMESPACE, "update", "coordination.k8s.io", "leases"),
+    ] {
+        let asked = json!({"namespace": namespace, "verb": verb, "group": group, "resource": resource});
+        let review = json!({"metadata": {}, "spec": {"user": USER, "groups": GROUPS, "resourceAttributes": asked}});
+        let review: SubjectAccessReview = serde_json::from_value(review)?;
+        let is_allowed = async || {
+            let answer = reviews.create(&PostParams::default(), &review).await;
+            answer.is_ok_and(|it| it.status.is_some_and(|status| status.allowed))
+        };
+        cluster.until(format!("the right to {verb} {resource}"), &[]).holds(is_allowed).await?;
+    }
     Ok(())
 }
 
