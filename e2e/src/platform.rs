@@ -7,6 +7,7 @@ pub mod compose;
 pub mod follow;
 pub mod images;
 pub mod install;
+pub mod library;
 pub mod nodes;
 pub mod operators;
 pub mod packages;

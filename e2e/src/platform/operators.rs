@@ -19,10 +19,11 @@ use crate::harness::{Cluster, files};
 
 /// Name of the default catalog, and of a package in it that nobody installs.
 pub const CATALOG: &str = "sample-operators";
-/// The versions of that package in each release, and what can be installed besides.
+/// The versions of that package in each release, and what can be installed besides. Of `library` each release has a version that
+/// supports the next one, before anybody updates to that.
 const OFFERED: [(&str, &[&str], &[Offer]); 3] = [
     ("1.0.0", &["0.9.0"], &[("library", &["1.0.0"])]),
-    ("1.0.1", &["0.9.0"], &[("library", &["1.0.0"])]),
+    ("1.0.1", &["0.9.0"], &[("library", &["1.0.0", "1.1.0"])]),
     ("1.1.0", &["0.9.0", "1.0.0"], &[("library", &["1.0.0", "1.1.0", "2.0.0"]), ("ink", &["1.0.0"])]),
 ];
 
@@ -98,7 +99,7 @@ pub async fn until_offered(cluster: &Cluster, release: &Release, limit: Duration
     Ok(source)
 }
 
-async fn apply(cluster: &Cluster, name: &str, objects: &[serde_json::Value]) -> anyhow::Result<()> {
+pub(super) async fn apply(cluster: &Cluster, name: &str, objects: &[serde_json::Value]) -> anyhow::Result<()> {
     let file = cluster.dir().join(format!("{name}.json"));
     files::write_json(&file, &json!({"apiVersion": "v1", "kind": "List", "items": objects}))?;
     cluster.kubectl(["apply", "--server-side", "-f", &file.display().to_string()]).await?;

@@ -3,6 +3,7 @@
 mod catalogs;
 mod clients;
 mod foretold;
+mod held_update;
 mod hostile;
 mod hub;
 mod install_plans;

@@ -8,20 +8,17 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use futures::StreamExt;
-use kube::Api;
-use serde_json::json;
 
 use super::interrupt::interrupted;
 use cvo::testing::api::machine_config::MachineConfigPool;
 use cvo::testing::api::olm::GLOBAL_CATALOG_NAMESPACE;
-use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use e2e::{
     conditions::Conditions,
-    harness::{Cluster, Options, Programs, Running, files},
+    harness::{Cluster, Options, Programs, Running},
     platform::{
         Platform, Release,
         follow::{self, Change},
-        nodes, operators,
+        library, nodes, operators,
     },
 };
 
@@ -81,7 +78,7 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     for release in &releases {
         println!("  {}  {}", release.version, release.image);
     }
-    let [first, updates @ ..] = releases;
+    let [first, patch, minor] = releases;
 
     step(
         "Installing 1.0.0: kubectl installs the daemon, the daemon everything else. What follows is `cvo status --watch`",
@@ -91,22 +88,17 @@ async fn updates(platform: &Platform) -> anyhow::Result<()> {
     follower.watch(platform, &first).await?;
     operators(platform, &first).await?;
     subscribe(platform).await?;
-    for update in updates {
-        let version = &update.version;
-        let what = format!("{version} to be offered by the update service");
-        platform.until(&what, LIMIT, |it| follow::offered(it, &update)).await?;
-        let plan = ["plan", "--from", "cluster", "--to", &update.image];
-        step(&format!("cvo {}: what the update will do, also to catalogs", plan.join(" ")));
-        print!("{}", platform.cluster.cvo(plan).run().await?.stdout);
-        step(&format!(
-            "Updating to {version}:\n   kubectl patch clusterversion version --type=merge -p \
-             '{{\"spec\":{{\"desiredUpdate\":{{\"version\":\"{version}\"}}}}}}'"
-        ));
-        platform.ask_version(version).await?;
-        follower.watch(platform, &update).await?;
-        operators(platform, &update).await?;
-    }
 
+    plan(platform, &patch).await?;
+    request(platform, &patch).await?;
+    follower.watch(platform, &patch).await?;
+    operators(platform, &patch).await?;
+
+    plan(platform, &minor).await?;
+    request(platform, &minor).await?;
+    held(platform, &mut follower, &minor).await?;
+    follower.watch(platform, &minor).await?;
+    operators(platform, &minor).await?;
     followed(platform).await?;
 
     let what = "the nodes to have the configuration of the last release";
@@ -139,49 +131,70 @@ async fn operators(platform: &Platform, release: &Release) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Where the operator of the demo is installed.
-const READING: &str = "reading";
+/// Says what an update will do.
+async fn plan(platform: &Platform, update: &Release) -> anyhow::Result<()> {
+    let what = format!("{} to be offered by the update service", update.version);
+    platform.until(&what, LIMIT, |it| follow::offered(it, update)).await?;
+    let arguments = ["plan", "--from", "cluster", "--to", &update.image];
+    step(&format!("cvo {}: what the update will do, also to catalogs and operators", arguments.join(" ")));
+    print!("{}", platform.cluster.cvo(arguments).run().await?.stdout);
+    Ok(())
+}
+
+async fn request(platform: &Platform, update: &Release) -> anyhow::Result<()> {
+    let version = &update.version;
+    step(&format!(
+        "Updating to {version}:\n   kubectl patch clusterversion version --type=merge -p \
+         '{{\"spec\":{{\"desiredUpdate\":{{\"version\":\"{version}\"}}}}}}'"
+    ));
+    platform.ask_version(version).await
+}
+
+/// Runs a command for its output.
+async fn show(platform: &Platform, arguments: &[String], why: &str) -> anyhow::Result<()> {
+    step(&format!("cvo {}{why}", arguments.join(" ")));
+    print!("{}", platform.cluster.cvo(arguments).run().await?.stdout);
+    Ok(())
+}
 
 /// Installs an operator of the default catalog.
 async fn subscribe(platform: &Platform) -> anyhow::Result<()> {
-    let cluster = &platform.cluster;
-    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-        "metadata": {"name": READING, "namespace": READING}, "spec": {"targetNamespaces": [READING]}});
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": READING}});
-    let file = cluster.dir().join("reading.json");
-    let both = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, group]});
-    files::write_json(&file, &both)?;
-    cluster.kubectl(["apply", "-f", &file.display().to_string()]).await?;
-    let package = format!("{}/library:stable", operators::CATALOG);
-    let arguments = ["olm", "subscribe", &package, "-n", READING, "--catalog-namespace", GLOBAL_CATALOG_NAMESPACE];
-    step(&format!("cvo {}: an operator of that catalog is installed", arguments.join(" ")));
-    print!("{}", cluster.cvo(arguments).run().await?.stdout);
-    until_runs(platform, "library.v1.0.0").await?;
+    library::prepare(&platform.cluster).await?;
+    show(platform, &library::subscribe(), ": an operator of that catalog, each plan of which somebody approves")
+        .await?;
+    approve(platform, "library.v1.0.0", "").await?;
     list(platform).await
 }
 
-/// The release has moved the catalog, and the operator has followed it.
+/// Approves the plan that installs a version, and waits until that runs.
+async fn approve(platform: &Platform, version: &str, why: &str) -> anyhow::Result<()> {
+    let arguments = library::approve(&platform.cluster, version, LIMIT).await?;
+    show(platform, &arguments, why).await?;
+    library::until_runs(&platform.cluster, version, LIMIT).await.map(drop)
+}
+
+/// The update waits for an operator that does not support it, until that is updated.
+async fn held(platform: &Platform, follower: &mut Follower, update: &Release) -> anyhow::Result<()> {
+    let is_refused = |line: &str| line.contains("ReleaseAccepted") && line.contains("library.v1.0.0");
+    let wait = platform.wait(format!("{} to be refused", update.version), LIMIT);
+    wait.end_of(follower.show(platform, is_refused)).await??;
+    let why = format!(": it supports {}, which goes on as soon as this version runs", update.version);
+    approve(platform, "library.v1.1.0", &why).await
+}
+
+/// The release has moved the catalog, and the operator follows it.
 async fn followed(platform: &Platform) -> anyhow::Result<()> {
-    until_runs(platform, "library.v2.0.0").await?;
-    step("The catalog of 1.1.0 has newer versions of the operator, which has followed it, one version at a time");
+    approve(platform, "library.v2.0.0", ": the catalog of 1.1.0 has a newer version, which needs another operator")
+        .await?;
+    step("The operator has followed its cluster from 1.0.0 to 1.1.0, one version at a time");
     let columns = "-o=custom-columns=PLAN:.metadata.name,GENERATION:.spec.generation,PHASE:.status.phase,INSTALLS:.spec.clusterServiceVersionNames[*]";
-    let plans = ["get", "installplans", "-n", READING, "--sort-by=.spec.generation", columns];
+    let plans = ["get", "installplans", "-n", library::NAMESPACE, "--sort-by=.spec.generation", columns];
     print!("{}", platform.cluster.kubectl(plans).await?);
     list(platform).await
 }
 
-async fn until_runs(platform: &Platform, name: &str) -> anyhow::Result<()> {
-    let csvs: Api<ClusterServiceVersion> = Api::namespaced(platform.cluster.client().await?, READING);
-    let runs = |it: &ClusterServiceVersion| it.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded);
-    platform.cluster.until(format!("{name} to run"), &[]).within(LIMIT).existing(csvs, name, runs).await?;
-    Ok(())
-}
-
 async fn list(platform: &Platform) -> anyhow::Result<()> {
-    let arguments = ["olm", "list", "-n", READING];
-    step(&format!("cvo {}", arguments.join(" ")));
-    print!("{}", platform.cluster.cvo(arguments).run().await?.stdout);
-    Ok(())
+    show(platform, &["olm", "list", "-n", library::NAMESPACE].map(str::to_owned), "").await
 }
 
 /// The output of `cvo status --watch`, and the daemon's pods.
@@ -200,20 +213,22 @@ impl Follower {
 
     /// Shows what happens until the release is completed.
     async fn watch(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {
+        let last = format!("  {} completed after ", release.version);
         let wait = platform.wait(format!("{} to be completed", release.version), LIMIT);
-        wait.end_of(self.show(platform, release)).await?
+        wait.end_of(self.show(platform, |line| line.contains(&last))).await??;
+        platform.until_completed(release, LIMIT).await.map(|_| ())
     }
 
-    async fn show(&mut self, platform: &Platform, release: &Release) -> anyhow::Result<()> {
+    /// Shows what happens until there is such a line.
+    async fn show(&mut self, platform: &Platform, is_last: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         let mut changes = follow::changes(platform.cluster.client().await?);
-        let last = format!("  {} completed after ", release.version);
         loop {
             tokio::select! {
                 line = self.status.lines.next_line() => {
                     let line = line?.context("`cvo status --watch` ended")?;
                     println!("  {}", shortened(&line));
-                    if line.contains(&last) {
-                        break;
+                    if is_last(&line) {
+                        return Ok(());
                     }
                 }
                 Some(change) = changes.next() => {
@@ -224,7 +239,6 @@ impl Follower {
                 }
             }
         }
-        platform.until_completed(release, LIMIT).await.map(|_| ())
     }
 }
 
