@@ -1,8 +1,10 @@
 //! Installations and updates while the daemon is killed, frozen and robbed of its lease, and while etcd, the API server and
 //! kubelet are restarted, at random moments. Each must be completed with its history whole; the audit log must show that no
-//! gate was passed early and that only the holder of the lease wrote.
+//! gate was passed early and that only the holder of the lease wrote. The same is done to the processes that look after operators, while
+//! these are installed, updated and deleted.
 
 mod node;
+mod operators;
 pub mod plan;
 mod simulated;
 
@@ -12,11 +14,16 @@ use crate::harness::audit::Request;
 use crate::simulator::history::is_signed;
 use crate::simulator::releases::Release;
 use crate::simulator::requests::DAEMON;
+use crate::until::until;
 use anyhow::{Context, ensure};
 use cvo::testing::api::{ClusterVersion, HistoryEntry, HistoryState, NAME, NAMESPACE};
 use jiff::Timestamp;
-use plan::Plan;
-use std::time::Instant;
+use plan::{Fault, Plan};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long a request is tried again while the API server is away.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What was seen in all clusters.
 #[derive(Debug, Default)]
@@ -26,17 +33,14 @@ struct Seen {
     changes_of_the_holder: usize,
 }
 
-/// Makes the plan of the seed happen. An error says with which seed it was found.
-pub async fn run(seed: u64, runs: usize) -> anyhow::Result<()> {
-    let again = format!("to repeat this: hack/chaos --runs {runs} --seed {seed}");
-    println!("{again}");
+/// Makes what the plan of the seed has for the daemon happen. An error says with which seed it was found.
+pub async fn updates(seed: u64, runs: usize) -> anyhow::Result<()> {
+    let again = told(seed, runs, "");
     let begun = Instant::now();
     let plan = Plan::new(seed, runs);
     let mut seen = Seen::default();
-    execute(&plan, &mut seen).await.with_context(|| again)?;
-    for (fault, count) in plan.count() {
-        println!("{count:>4} x {fault}");
-    }
+    execute(&plan, &mut seen).await.context(again)?;
+    counted(plan.count());
     println!(
         "{} installations and updates completed in {} s: {} writes, {} gates, the holder of the lease changed {} times",
         plan.operations(),
@@ -46,6 +50,42 @@ pub async fn run(seed: u64, runs: usize) -> anyhow::Result<()> {
         seen.changes_of_the_holder
     );
     Ok(())
+}
+
+/// The same of what it has for the processes that look after operators.
+pub async fn operators(seed: u64, runs: usize) -> anyhow::Result<()> {
+    let again = told(seed, runs, " --operators");
+    let begun = Instant::now();
+    let plan = Plan::new(seed, runs);
+    let found = operators::run(&plan.operators).await.context(again)?;
+    counted(plan.count_of_operators());
+    println!(
+        "{} installations, updates and deletions of operators ended well in {} s: {} writes, the holder of the lease changed {} times",
+        found.ended,
+        begun.elapsed().as_secs(),
+        found.leadership.writes,
+        found.leadership.changes
+    );
+    Ok(())
+}
+
+/// How all of it can be repeated.
+fn told(seed: u64, runs: usize, more: &str) -> String {
+    let again = format!("to repeat this: hack/chaos --runs {runs} --seed {seed}{more}");
+    println!("{again}");
+    again
+}
+
+fn counted(faults: BTreeMap<Fault, usize>) {
+    for (fault, count) in faults {
+        println!("{count:>4} x {fault}");
+    }
+}
+
+/// Tries again while the API server is away.
+async fn retried<T>(what: &str, attempt: impl AsyncFnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    // Nothing tells when the server is back.
+    Ok(until(what, PATIENCE).answer(attempt).await?)
 }
 
 async fn execute(plan: &Plan, seen: &mut Seen) -> anyhow::Result<()> {

@@ -317,6 +317,11 @@ impl Cluster {
         self.site.runs(name)
     }
 
+    /// The process of that name, once it has been started.
+    pub fn process(&self, name: &str) -> Option<Identity> {
+        self.site.process(name)
+    }
+
     /// A wait that is given up when one of the named processes has ended; at most 90 s, and in vain it says the end of their
     /// logs.
     pub fn until<'a>(&'a self, what: impl Into<String>, processes: &'a [&'a str]) -> Until<'a> {

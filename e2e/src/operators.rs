@@ -14,6 +14,8 @@ pub struct Version {
     pub kind: &'static str,
     /// The kind that it requires, with its group; empty for none.
     pub requires: (&'static str, &'static str),
+    /// The name of its Deployment; empty for `<package>-operator`.
+    pub deployment: &'static str,
     /// The image of its Deployment.
     pub image: &'static str,
     /// Bytes of text in the definition of its kind, and in each of the ConfigMaps that it brings.
@@ -37,6 +39,7 @@ impl Version {
             replaces: "",
             kind: "",
             requires: ("", ""),
+            deployment: "",
             image: "registry.invalid/operator:1",
             padding: (0, &[]),
             properties: 0,
@@ -49,6 +52,13 @@ impl Version {
 
     pub fn package(&self) -> &'static str {
         self.name.split_once(".v").map_or(self.name, |(package, _)| package)
+    }
+
+    pub fn deployment(&self) -> String {
+        match self.deployment {
+            "" => format!("{}-operator", self.package()),
+            name => name.to_owned(),
+        }
     }
 
     fn version(&self) -> String {
@@ -67,7 +77,7 @@ impl Version {
     pub fn csv(&self) -> Value {
         let labels = json!({"app": self.package()});
         let container = json!({"name": "operator", "image": self.image});
-        let mut deployment = json!({"name": format!("{}-operator", self.package()), "spec": {"replicas": 1,
+        let mut deployment = json!({"name": self.deployment(), "spec": {"replicas": 1,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels},
                 "spec": {"serviceAccountName": self.package(), "containers": [container],

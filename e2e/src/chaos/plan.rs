@@ -1,4 +1,4 @@
-//! Which faults happen in which installation or update, and when. The same seed gives the same plan.
+//! Which faults happen in which installation, update or deletion, and when. The same seed gives the same plan.
 
 use crate::random::SeededRandom;
 use std::collections::BTreeMap;
@@ -9,16 +9,18 @@ use std::time::Duration;
 const LONGEST_PAUSE: Duration = Duration::from_millis(1500);
 /// Of the kills on simulated clusters, as many of a hundred hit the daemon that stands by.
 const STANDBY: usize = 15;
+/// So many operations are operators installed, updated twice, and deleted.
+const LEAST_OF_OPERATORS: usize = 4;
 /// One installation and the updates after it share a cluster.
 const OPERATIONS_ON_A_CLUSTER: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// SIGKILL to the daemon that leads.
+    /// SIGKILL to the process that leads.
     KillLeader,
-    /// SIGKILL to the daemon that waits for the lease.
+    /// SIGKILL to the process that waits for the lease.
     KillStandby,
-    /// SIGSTOP to the leader until the other daemon leads.
+    /// SIGSTOP to the leader until the other process leads.
     FreezeLeader,
     DeleteLease,
     RestartApiServer,
@@ -30,7 +32,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::KillLeader => "kill -9 of the leader",
-            Fault::KillStandby => "kill -9 of the daemon that stands by",
+            Fault::KillStandby => "kill -9 of the process that stands by",
             Fault::FreezeLeader => "the leader frozen past its lease",
             Fault::DeleteLease => "the lease deleted",
             Fault::RestartApiServer => "API server restarted",
@@ -47,7 +49,7 @@ pub struct Step {
     pub fault: Fault,
 }
 
-/// The faults during one installation or update.
+/// The faults during one installation or update, or during what is done to operators at one time.
 pub type Operation = Vec<Step>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ pub struct Plan {
     pub simulated: Vec<Vec<Operation>>,
     /// For the cluster with a real node, where the daemon is a pod: the same.
     pub node: Vec<Operation>,
+    /// For the cluster in which operators are installed, updated and deleted.
+    pub operators: Vec<Operation>,
 }
 
 impl Plan {
@@ -76,22 +80,42 @@ impl Plan {
             (kills_on_node..runs).map(|_| if random.chance(STANDBY) { Fault::KillStandby } else { Fault::KillLeader });
         faults.extend(kills);
         let dealt = deal(&random, faults, operations);
-        Plan { simulated: dealt.chunks(OPERATIONS_ON_A_CLUSTER).map(<[_]>::to_vec).collect(), node }
+        let simulated = dealt.chunks(OPERATIONS_ON_A_CLUSTER).map(<[_]>::to_vec).collect();
+        Plan { simulated, node, operators: of_operators(seed, runs) }
     }
 
-    /// How often each fault happens.
+    /// How often each fault happens to the daemon.
     pub fn count(&self) -> BTreeMap<Fault, usize> {
-        let mut count = BTreeMap::new();
-        for step in self.simulated.iter().flatten().chain(&self.node).flatten() {
-            *count.entry(step.fault).or_default() += 1;
-        }
-        count
+        count(self.simulated.iter().flatten().chain(&self.node))
+    }
+
+    /// How often each fault happens to the processes that look after operators.
+    pub fn count_of_operators(&self) -> BTreeMap<Fault, usize> {
+        count(&self.operators)
     }
 
     /// Installations and updates.
     pub fn operations(&self) -> usize {
         self.simulated.iter().map(Vec::len).sum::<usize>() + self.node.len()
     }
+}
+
+/// Half as many times as the daemon a process that looks after operators is killed, and each fifth time the API server is restarted.
+fn of_operators(seed: u64, runs: usize) -> Vec<Operation> {
+    let random = SeededRandom::new(seed, 1, 0);
+    let kills = (runs / 2).max(1);
+    let mut faults = vec![Fault::RestartApiServer; (kills / 5).max(1)];
+    faults.extend(vec![Fault::FreezeLeader; (kills / 25).max(1)]);
+    faults.extend((0..kills).map(|_| if random.chance(STANDBY) { Fault::KillStandby } else { Fault::KillLeader }));
+    deal(&random, faults, (kills / 4).max(LEAST_OF_OPERATORS))
+}
+
+fn count<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> BTreeMap<Fault, usize> {
+    let mut count = BTreeMap::new();
+    for step in operations.into_iter().flatten() {
+        *count.entry(step.fault).or_default() += 1;
+    }
+    count
 }
 
 /// Shuffles the faults and gives each operation as many.
@@ -123,7 +147,12 @@ mod tests {
         }
         assert_eq!((count[&Fault::FreezeLeader], count[&Fault::DeleteLease]), (5, 10));
         assert_eq!((plan.operations(), plan.simulated.len()), (13, 2));
+        let count = plan.count_of_operators();
+        assert_eq!(count[&Fault::KillLeader] + count[&Fault::KillStandby], 50);
+        assert_eq!((count[&Fault::RestartApiServer], count[&Fault::FreezeLeader]), (10, 2));
+        assert_eq!(plan.operators.len(), 12);
         let short = Plan::new(7, 1);
+        assert_eq!((short.operators.len(), short.count_of_operators().values().sum::<usize>()), (4, 3));
         assert_eq!(short.operations(), 4);
         assert!(short.count().contains_key(&Fault::RestartKubelet), "{short:?}");
     }

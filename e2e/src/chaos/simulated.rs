@@ -1,7 +1,7 @@
 //! A cluster with simulated workloads and two daemons, of which one leads.
 
 use super::plan::{Fault, Operation};
-use super::{Seen, check_history, check_log};
+use super::{Seen, check_history, check_log, retried};
 use crate::harness::files;
 use crate::simulator::cluster::{LEASE_LOST, SimulatedCluster};
 use crate::simulator::daemon::Node;
@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a request is tried again while the API server is away.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The lease expires after 15 s.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 
@@ -206,10 +204,4 @@ impl Pair {
     fn leases(&self) -> Api<Lease> {
         Api::namespaced(self.cluster.client.clone(), NAMESPACE)
     }
-}
-
-/// Tries again while the API server is away.
-async fn retried(what: &str, attempt: impl AsyncFnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
-    // Nothing tells when the server is back.
-    Ok(until(what, PATIENCE).answer(attempt).await?)
 }

@@ -1,6 +1,7 @@
 //! Catalogs of operators, and the process that looks after them.
 
 mod catalogs;
+mod chaos;
 mod clients;
 mod foretold;
 mod held_update;

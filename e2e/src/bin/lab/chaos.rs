@@ -1,4 +1,4 @@
-//! `lab chaos`: installations and updates under faults (`hack/chaos` calls it).
+//! `lab chaos`: installations and updates of clusters and of operators under faults (`hack/chaos` calls it).
 
 use anyhow::bail;
 use clap::Args;
@@ -15,13 +15,23 @@ pub(crate) struct Chaos {
     /// Makes the same faults happen again.
     #[arg(long)]
     seed: Option<u64>,
+    /// Only what is done to operators.
+    #[arg(long)]
+    operators: bool,
 }
 
 /// Runs everything; an interrupt removes the cluster as well.
 pub(crate) async fn run(chaos: Chaos) -> anyhow::Result<()> {
     let seed = chaos.seed.unwrap_or_else(SeededRandom::seed);
+    let runs = chaos.runs.into();
+    let all = async {
+        if !chaos.operators {
+            e2e::chaos::updates(seed, runs).await?;
+        }
+        e2e::chaos::operators(seed, runs).await
+    };
     tokio::select! {
-        ended = e2e::chaos::run(seed, chaos.runs.into()) => ended,
+        ended = all => ended,
         signal = interrupted() => {
             signal?;
             bail!("interrupted; the cluster is removed")

@@ -6,5 +6,5 @@ use e2e::random::SeededRandom;
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "hack/soak runs it"]
 async fn updates_complete_whatever_is_killed_frozen_and_restarted() {
-    e2e::chaos::run(SeededRandom::seed(), 10).await.unwrap();
+    e2e::chaos::updates(SeededRandom::seed(), 10).await.unwrap();
 }
