@@ -9,6 +9,7 @@ mod hostile;
 mod hub;
 mod install_plans;
 mod kills;
+mod moving;
 mod node;
 mod node_operators;
 mod node_pods;

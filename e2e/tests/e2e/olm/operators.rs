@@ -16,6 +16,7 @@ mod objects;
 mod required;
 mod sample;
 mod serving;
+mod taken_over;
 mod tenants;
 mod writers;
 
