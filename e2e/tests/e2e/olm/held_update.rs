@@ -67,6 +67,7 @@ impl World {
 const NAMED: [&str; 2] = ["operator-lifecycle-manager", "reading/library.v1.0.0 is 1.0"];
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes two minutes; hack/demo shows the same"]
 async fn operator_holds_the_cluster_at_the_last_version_it_supports_until_it_is_updated() {
     let Some((world, [_, patch, minor])) = World::up().await else { return };
     library::prepare(&world.platform.cluster).await.unwrap();
@@ -115,7 +116,9 @@ async fn operator_holds_the_cluster_at_the_last_version_it_supports_until_it_is_
     let updated = updated.status.unwrap().last_transition_time.unwrap().0;
     assert!(begun >= updated, "the cluster from {begun} on, the operator by {updated}");
     library::until_runs(&world.platform.cluster, "library.v1.1.0", LIMIT).await.unwrap();
-    world.until("nothing to be held", |it| !it.has("Upgradeable=False")).await;
+    // And so far, and no further, as the update of the operator says.
+    let next = ["1.2.0 or higher", "reading/library.v1.1.0 is 1.1"];
+    world.until("the next version to be held", |it| it.says("Upgradeable=False", &next)).await;
 
     let requests = audit::requests(&world.platform.cluster.audit_log(), olm::USER).unwrap();
     let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();

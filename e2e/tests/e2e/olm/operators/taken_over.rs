@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::LIMIT;
 use super::tenants::version;
-use super::{SHOP, World, csv, group};
+use super::{SHOP, World, group};
 
 const NAME: &str = "server.v1.0.0";
 /// The label of a Deployment that says which content was written.
@@ -81,8 +81,9 @@ async fn operator_that_another_implementation_has_installed_goes_on_as_it_is() {
 
     // When the next operator has been installed, this one has been looked at.
     world.start();
-    let mut second = csv("7.0.0", "");
-    second["spec"]["install"]["spec"]["deployments"] = json!([]);
+    let mut second = version("7.0.0");
+    second["spec"]["install"]["spec"] = json!({"deployments": []});
+    second["spec"]["customresourcedefinitions"] = json!({});
     world.apply(&second).await;
     world.until_succeeded("server.v7.0.0").await;
     let wait = world.cluster.until("the copy to be followed", &[PROCESS]).within(LIMIT);
