@@ -19,7 +19,7 @@ const PAGES: &[Row] = &[
     ("start", &["reference.md#flags-of-cvo-start", "monitoring.md"]),
     ("machine-config", &["nodes.md", "reference.md#flags-of-cvo-machine-config"]),
     ("node-agent", &["nodes.md", "reference.md#flags-of-cvo-node-agent"]),
-    ("olm", &["operators.md"]),
+    ("olm", &["operators.md", "moving.md"]),
     ("olm start", &["operators.md", "reference.md#flags-of-cvo-olm-start"]),
     ("olm catalogs", &["operators.md#what-a-cluster-offers"]),
     ("olm packages", &["operators.md#what-a-cluster-offers"]),
