@@ -16,7 +16,6 @@ mod objects;
 mod required;
 mod sample;
 mod serving;
-mod taken_over;
 mod tenants;
 mod writers;
 
