@@ -132,10 +132,20 @@ pub fn started(cluster: &Cluster, start: Start<'_>) -> anyhow::Result<Cvo> {
     Ok(environment(DEPLOYMENT)?.iter().fold(process, |process, (name, value)| process.env(name, value)))
 }
 
-/// What the process has asked for, as the release's own user, and must not: verb, object and query of each.
+/// What the process has asked for, as the release's own user, and must not: verb, object and query of each. The API server learns of
+/// roles kind by kind: what it refuses at first and allows later is allowed.
 pub fn forbidden(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let all = audit::requests(&cluster.audit_log(), USER)?;
-    Ok(all.iter().filter(|it| it.code == 403).map(|it| format!("{} {}: {}", it.verb, it.object(), it.uri)).collect())
+    let asked = |it: &Request| (it.verb.clone(), it.resource_path(), it.object());
+    let (mut allowed, mut forbidden) = (BTreeSet::new(), Vec::new());
+    for it in all.iter().rev() {
+        if it.code != 403 {
+            allowed.insert(asked(it));
+        } else if !allowed.contains(&asked(it)) {
+            forbidden.push(format!("{} {}: {}", it.verb, it.object(), it.uri));
+        }
+    }
+    Ok(forbidden)
 }
 
 /// What the process has made, that is there, and that lacks the label by which what belongs to operators is found. Its own lease, what
@@ -155,9 +165,9 @@ pub async fn unmarked(cluster: &Cluster, client: &Client) -> anyhow::Result<Vec<
     let mut unmarked = Vec::new();
     for path in made {
         match client.request::<Value>(http::Request::get(&path).body(Vec::new())?).await {
-            Ok(object) if object["metadata"]["labels"]["olm.managed"] == "true" => {}
+            Ok(object) if object.pointer("/metadata/labels/olm.managed").is_some_and(|mark| mark == "true") => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => unmarked.push(format!("{path}: {:?}", other.map(|object| object["metadata"]["labels"].clone()))),
+            other => unmarked.push(format!("{path}: {:?}", other.map(|it| it.pointer("/metadata/labels").cloned()))),
         }
     }
     Ok(unmarked)

@@ -205,15 +205,22 @@ mod tests {
     fn operators_run_where_they_may_and_nowhere_else_whatever_happens() {
         let first = SeededRandom::seed();
         let mut tally = Tally::default();
-        for number in 0..20 {
+        // Some of it is rare: there are twenty runs without a Deployment that is left over.
+        let happened = |it: &Tally| {
+            [it.turns, it.writes, it.refused, it.failed, it.restarts, it.doubled].iter().all(|number| *number > 0)
+                && [it.left_over, it.expelled, it.everywhere, it.somewhere, it.copies, it.conflicts]
+                    .iter()
+                    .all(|n| *n > 0)
+        };
+        for number in 0..200 {
+            if number >= 20 && happened(&tally) {
+                break;
+            }
             let seed = first.wrapping_add(number);
             tally.add(&run(1000, seed).unwrap_or_else(|error| panic!("seed {seed}: {error:#}")));
         }
         println!("{tally:?}");
-        let happened = [tally.turns, tally.writes, tally.refused, tally.failed, tally.restarts, tally.doubled];
-        assert!(happened.iter().all(|number| *number > 0), "{tally:?}");
-        let found = [tally.left_over, tally.expelled, tally.everywhere, tally.somewhere, tally.copies, tally.conflicts];
-        assert!(found.iter().all(|number| *number > 0), "{tally:?}");
+        assert!(happened(&tally), "{tally:?}");
         assert!(tally.running > 10 && tally.healthy > 10, "{tally:?}");
     }
 }

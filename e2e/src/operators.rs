@@ -77,15 +77,15 @@ impl Version {
     pub fn csv(&self) -> Value {
         let labels = json!({"app": self.package()});
         let container = json!({"name": "operator", "image": self.image});
-        let mut deployment = json!({"name": self.deployment(), "spec": {"replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels},
-                "spec": {"serviceAccountName": self.package(), "containers": [container],
-                    "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]}}}});
+        let mut pods = json!({"serviceAccountName": self.package(), "containers": [container],
+            "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]});
+        let mut spec = json!({"replicas": 1, "selector": {"matchLabels": labels}});
         if self.fails {
-            deployment["spec"]["progressDeadlineSeconds"] = json!(1);
-            deployment["spec"]["template"]["spec"]["nodeSelector"] = json!({"example.com/none": "true"});
+            put(&mut spec, "progressDeadlineSeconds", json!(1));
+            put(&mut pods, "nodeSelector", json!({"example.com/none": "true"}));
         }
+        put(&mut spec, "template", json!({"metadata": {"labels": labels}, "spec": pods}));
+        let deployment = json!({"name": self.deployment(), "spec": spec});
         let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]);
         let permissions = json!([{"serviceAccountName": self.package(), "rules": rules}]);
         let cluster_permissions = if self.everywhere { permissions.clone() } else { json!([]) };
@@ -175,6 +175,12 @@ impl Version {
     }
 }
 
+fn put(object: &mut Value, key: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(key.to_owned(), value);
+    }
+}
+
 /// The catalog of these versions, each with the pull spec of its bundle: one channel `stable` for each package.
 pub fn catalog(versions: &[(Version, String)]) -> String {
     let mut packages: Vec<&str> = versions.iter().map(|(version, _)| version.package()).collect();
@@ -186,7 +192,7 @@ pub fn catalog(versions: &[(Version, String)]) -> String {
             let mut entry = json!({"name": version.name});
             for (key, text) in [("replaces", version.replaces), ("skipRange", version.skip_range)] {
                 if !text.is_empty() {
-                    entry[key] = json!(text);
+                    put(&mut entry, key, json!(text));
                 }
             }
             entry

@@ -7,6 +7,7 @@ use super::error::NotLeader;
 use super::objects::{MayWrite, NoRetry};
 use super::requests::RequestCounts;
 use http::Uri;
+use hyper::body::{Bytes, Frame, SizeHint};
 use hyper_rustls::FixedServerNameResolver;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
@@ -16,7 +17,9 @@ use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::retry::{Policy, RetryLayer};
@@ -260,7 +263,7 @@ fn stack(config: &kube::Config, requests: &RequestCounts) -> Result<Client, Clie
         .http2_keep_alive_timeout(Duration::from_secs(15))
         .http2_keep_alive_while_idle(true)
         .http2_adaptive_window(true);
-    let http: BoxCloneService<http::Request<Body>, _, _> = match &config.proxy_url {
+    let http: BoxCloneService<http::Request<GuardedBody>, _, _> = match &config.proxy_url {
         None => BoxCloneService::new(client.build(https.wrap_connector(tcp))),
         Some(proxy) => BoxCloneService::new(client.build(https.wrap_connector(Tunnel::new(proxy.clone(), tcp)))),
     };
@@ -273,6 +276,7 @@ fn stack(config: &kube::Config, requests: &RequestCounts) -> Result<Client, Clie
         .layer(config.extra_headers_layer().map_err(|e| fail(&e))?)
         .map_err(BoxError::from)
         .layer(requests.clone())
+        .map_request(GuardedBody::guard)
         .service(http);
     Ok(Client::new(service, config.default_namespace.clone()))
 }
@@ -283,6 +287,40 @@ fn check_may_write(request: http::Request<Body>) -> Result<http::Request<Body>, 
     match request.extensions().get::<MayWrite>() {
         Some(may_write) if !may_write() => Err(NotLeader.into()),
         _ => Ok(request),
+    }
+}
+
+/// The body of a request, which asks [`MayWrite`] once more when it is to be sent: the connection may have been waited for, or the
+/// process frozen, longer than the lease was valid. The server does nothing with a request whose body does not come.
+struct GuardedBody {
+    body: Body,
+    may_write: Option<MayWrite>,
+}
+
+impl GuardedBody {
+    fn guard(request: http::Request<Body>) -> http::Request<GuardedBody> {
+        let may_write = request.extensions().get::<MayWrite>().cloned();
+        request.map(|body| GuardedBody { body, may_write })
+    }
+}
+
+impl hyper::body::Body for GuardedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &self.may_write {
+            Some(may_write) if !may_write() => Poll::Ready(Some(Err(NotLeader.into()))),
+            _ => Pin::new(&mut self.body).poll_frame(cx).map_err(BoxError::from),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

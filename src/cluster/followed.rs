@@ -255,6 +255,20 @@ impl<V: View> Followed<V> {
         serde_json::from_value(answer).into_iter().for_each(|object| self.on_written(object));
     }
 
+    /// The object of this version has been deleted and is gone, before the watch tells of it. Where another version is known by now,
+    /// the watch has told of more than that.
+    pub(crate) fn on_deleted(&self, name: &str, version: &str) {
+        let mut state = self.lock();
+        let is_known = state.views.get(name).is_some_and(|view| view.version() == version);
+        if is_known {
+            state.views.remove(name);
+        }
+        drop(state);
+        if is_known {
+            self.tell();
+        }
+    }
+
     /// The view of one object, once everything that exists is known.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<V>> {
         let state = self.lock();

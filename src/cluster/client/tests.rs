@@ -68,6 +68,44 @@ async fn write_is_not_sent_again_after_the_lease_was_lost() {
     assert_eq!(requests.load(Ordering::Relaxed), 1, "what was sent before is not sent again");
 }
 
+/// The lease is lost while the connection is made, as where the API server starts again and the process is frozen meanwhile. The
+/// request has been let through by then.
+#[tokio::test]
+async fn write_that_waited_for_its_connection_is_not_sent_after_the_lease_was_lost() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    for keeps in [true, false] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut config = kube::Config::new("http://api.example.com:6443".parse().unwrap());
+        config.proxy_url = Some(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let leads = Arc::new(AtomicBool::new(true));
+        let lost = leads.clone();
+        let sent = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _connect = stream.read(&mut [0; 4096]).await.unwrap();
+            lost.store(keeps, Ordering::Relaxed);
+            stream.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await.unwrap();
+            let mut all = Vec::new();
+            let mut part = [0; 4096];
+            loop {
+                let length = stream.read(&mut part).await.unwrap();
+                all.extend_from_slice(&part[..length]);
+                let text = String::from_utf8_lossy(&all).into_owned();
+                if length == 0 || text.contains("secret-of-the-write") {
+                    return text;
+                }
+            }
+        });
+        let clients = Clients::of(config).unwrap();
+        let objects = Objects::new(clients.call.clone(), "tests", Arc::new(move || leads.load(Ordering::Relaxed)));
+        let map =
+            serde_json::json!({"metadata": {"name": "x", "namespace": "ns"}, "data": {"a": "secret-of-the-write"}});
+        let kind = Kind::known("", "v1", "ConfigMap", "configmaps", true);
+        assert!(objects.replace(&kind, "ns", "x", &map).await.is_err(), "there is no answer");
+        let text = sent.await.unwrap();
+        assert_eq!(text.contains("secret-of-the-write"), keeps, "{text}");
+    }
+}
+
 /// As for events, which the process that lost the lease may still want to publish.
 #[tokio::test]
 async fn other_requests_that_write_are_sent_only_by_the_leader() {

@@ -8,7 +8,7 @@ use super::live::{
 use super::memory::Memory;
 use super::views::Csv;
 use crate::cluster::writer::Writer;
-use crate::cluster::{ApiError, Kind, Objects};
+use crate::cluster::{ApiError, Kind, Objects, Removed};
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::Phase;
 use crate::olm::api::olm_config::OLMConfig;
@@ -154,12 +154,14 @@ impl Perform<'_> {
     }
 
     fn delete(&self, csv: &Csv) {
-        let (id, objects) = (id(csv), self.objects.clone());
-        let uid = csv.metadata.uid.clone().unwrap_or_default();
-        self.begin(
-            Key::Csv(id.clone()),
-            async move { objects.delete(&csv_kind(), &id.0, &id.1, &uid).await.map(drop) },
-        );
+        let (id, objects, live) = (id(csv), self.objects.clone(), self.live.clone());
+        let (uid, version) = (csv.metadata.uid.clone().unwrap_or_default(), csv.resource_version().unwrap_or_default());
+        self.begin(Key::Csv(id.clone()), async move {
+            if objects.delete(&csv_kind(), &id.0, &id.1, &uid).await? == Removed::Gone {
+                live.csvs.on_deleted(&format!("{}/{}", id.0, id.1), &version);
+            }
+            Ok(())
+        });
     }
 
     /// `account`: that whose rights count; empty for those of this process.

@@ -49,6 +49,14 @@ fn limited(version: &str, replaces: &str) -> Value {
 }
 
 impl World {
+    /// Another operator, which has no Deployment.
+    async fn install_empty(&self, version: &str) {
+        let mut other = csv(version, "");
+        other["spec"]["install"]["spec"]["deployments"] = json!([]);
+        self.apply(&other).await;
+        self.until_succeeded(&format!("server.v{version}")).await;
+    }
+
     /// What others have written is there.
     async fn assert_has_what_others_wrote(&self, version: &str) {
         let deployment = serde_json::to_value(self.deployment().await).unwrap();
@@ -80,14 +88,15 @@ async fn what_autoscalers_and_webhooks_write_stays_and_a_restart_writes_nothing(
     world.install(&limited("1.0.0", "")).await;
     let name = "server.v1.0.0";
     world.kubectl(["autoscale", "deployment", "server", "-n", SHOP, "--min=2", "--max=3"]).await;
-    let scaled = |it: &Deployment| it.spec.as_ref().is_some_and(|spec| spec.replicas == Some(2));
+    let scaled = |it: &Deployment| it.status.as_ref().is_some_and(|status| status.available_replicas == Some(2));
     let wait = world.cluster.until("the autoscaler", &[PROCESS]).within(COLLECTED);
     wait.existing(world.deployments(), "server", scaled).await.unwrap();
+    // When another operator is installed, the process has looked at this one: while it is scaled it is unavailable for a moment.
+    world.install_empty("6.0.0").await;
     world.until_succeeded(name).await;
     world.assert_has_what_others_wrote("1.0.0").await;
 
-    // Another process does not know what this one has seen, and has nothing to write: when the next operator is installed, it has
-    // looked at this one.
+    // Another process does not know what this one has seen, and has nothing to write.
     assert!(world.cluster.terminate(PROCESS, LIMIT).await.unwrap());
     let versions = async || {
         let csv = world.csvs().get(name).await.unwrap();
@@ -95,10 +104,7 @@ async fn what_autoscalers_and_webhooks_write_stays_and_a_restart_writes_nothing(
     };
     let before = versions().await;
     world.start();
-    let mut second = csv("7.0.0", "");
-    second["spec"]["install"]["spec"]["deployments"] = json!([]);
-    world.apply(&second).await;
-    world.until_succeeded("server.v7.0.0").await;
+    world.install_empty("7.0.0").await;
     assert_eq!(versions().await, before);
 
     world.apply(&limited("2.0.0", "1.0.0")).await;
