@@ -7,8 +7,9 @@ use super::live::{
 };
 use super::memory::Memory;
 use super::views::Csv;
+use crate::cluster::objects::Removed;
 use crate::cluster::writer::Writer;
-use crate::cluster::{ApiError, Kind, Objects, Removed};
+use crate::cluster::{ApiError, Kind, Objects};
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::Phase;
 use crate::olm::api::olm_config::OLMConfig;
