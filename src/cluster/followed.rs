@@ -298,6 +298,11 @@ impl<V: View> Followed<V> {
         self.lock().undecodable.clone()
     }
 
+    /// Whether everything that exists is known.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.lock().ready
+    }
+
     /// Why the objects cannot be read at present.
     pub(crate) fn error(&self) -> Option<String> {
         self.lock().error.clone()

@@ -240,7 +240,11 @@ impl Settings {
 
     pub(super) fn of_operators(&self) -> OperatorSettings {
         let protected = self.protected_namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-        OperatorSettings { protected: protected.map(str::to_owned).collect(), release: self.release_version.clone() }
+        OperatorSettings {
+            keeps: self.loops.contains(&Loop::Operators),
+            protected: protected.map(str::to_owned).collect(),
+            release: self.release_version.clone(),
+        }
     }
 
     /// The namespace whose catalogs all others see.

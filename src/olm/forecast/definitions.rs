@@ -23,11 +23,12 @@ pub(super) fn created(item: &Item, forecast: &mut Forecast) {
 pub(super) fn changed(
     item: &Item,
     (live, new): (&Value, &Value),
-    together: &Together,
+    (together, namespace): (&Together, &str),
     unfit: &Unfit,
     forecast: &mut Forecast,
 ) {
     let mut verdict = DefinitionVerdict { name: item.name.clone(), ..DefinitionVerdict::default() };
+    verdict.findings.extend(together.shared(item, (live, new), namespace));
     let mut risks = definition::risks(live, new);
     let stored = live.pointer("/status/storedVersions").and_then(Value::as_array).into_iter().flatten();
     let stored: Vec<&str> = stored.filter_map(Value::as_str).collect();

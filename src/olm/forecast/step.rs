@@ -55,7 +55,8 @@ pub(super) fn foretell(
         return;
     };
     if item.action == Action::Define {
-        definitions::changed(item, (&live, &desired), together, premise.unfit, forecast);
+        let around = (together, premise.namespace);
+        definitions::changed(item, (&live, &desired), around, premise.unfit, forecast);
     }
     let shown = |paths: Vec<String>, after: &Value| shown(item, premise.values, paths, (&live, after));
     match step::merged(item, &live, &desired) {

@@ -2,12 +2,17 @@
 
 use super::definition::{self, Risk};
 use super::step::{self, Action, Context, Csv, Item};
+use crate::error::listed;
+use crate::merge::Outcome;
 use crate::olm::bundle::CSV;
 use crate::olm::components;
 use crate::olm::steps::SUBSCRIPTION;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Bytes of the names of owners that are told.
+const OWNERS: usize = 1 << 10;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Together {
@@ -85,6 +90,26 @@ impl Together {
         let stays = |csv: &&Arc<Csv>| csv.namespace == namespace && others().all(|new| new.replaces != csv.name);
         let all: Vec<Arc<Csv>> = self.known.iter().filter(stays).chain(others()).cloned().collect();
         step::owner_conflict(&own, &all)
+    }
+
+    /// What is to be known of the change of a definition that operators of other namespaces own as well: kinds are of the whole cluster.
+    pub(crate) fn shared(&self, item: &Item, (live, desired): (&Value, &Value), namespace: &str) -> Option<String> {
+        let name = &item.name;
+        let of_others = |csv: &&Arc<Csv>| csv.namespace != namespace && !csv.is_deleted && csv.owned.contains(name);
+        let owners = self.known.iter().filter(of_others).map(|csv| format!("{}/{}", csv.namespace, csv.name));
+        let owners: BTreeSet<String> = owners.collect();
+        let spec = |object: &Value| object.get("spec").cloned();
+        // With which operators it came is no change.
+        let changes = match step::merged(item, live, desired) {
+            Ok(Outcome::Changed { object, .. }) => spec(&object) != spec(live),
+            Ok(Outcome::Replace { .. }) => true,
+            Ok(Outcome::Same) | Err(_) => false,
+        };
+        let owners: Vec<String> = owners.into_iter().collect();
+        (changes && !owners.is_empty()).then(|| {
+            let all = listed(&owners, ", ", OWNERS, |rest| format!("and {rest} more"));
+            format!("{name} changes for operators of other namespaces too, which own it as it was: {all}")
+        })
     }
 
     /// Which risks of the change of a definition are taken, and which are not. Versions that replace each other are one operator: a

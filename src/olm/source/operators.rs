@@ -10,6 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 const AS_EXPECTED: &str = "AsExpected";
 const STARTING: &str = "Starting";
 const UPGRADEABLE: &str = "Upgradeable";
+/// The operand whose version scripts look up beside `operator`.
+const LIFECYCLE: &str = "operator-lifecycle-manager";
 /// Most bytes of what is said of one thing.
 const CAUSE: usize = 1000;
 
@@ -43,6 +45,14 @@ pub(crate) enum Fit {
     Hindered(&'static str, String),
 }
 
+/// What the loop that keeps operators tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lifecycle {
+    /// `None` where another process keeps them.
+    pub progress: Option<Progress>,
+    pub fit: Fit,
+}
+
 /// Whom the report is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
@@ -62,6 +72,7 @@ pub(crate) fn lifecycle(
     let related =
         [["", "namespaces", subject.namespace], [GROUP, "clusterserviceversions", ""], [GROUP, "operatorgroups", ""]];
     let mut report = of_loop(before, subject, progress, now);
+    report.also(LIFECYCLE, subject.version);
     match fit {
         // A process that begins anew does not let an update pass that another one holds.
         Fit::Unknown => report.restore(UPGRADEABLE),
@@ -84,7 +95,9 @@ pub(crate) fn catalog(
         [GROUP, "subscriptions", ""],
         [GROUP, "installplans", ""],
     ];
-    of_loop(before, subject, progress, now).end(&related)
+    let mut report = of_loop(before, subject, progress, now);
+    report.also(LIFECYCLE, subject.version);
+    report.end(&related)
 }
 
 /// What `marketplace` reports.
@@ -195,6 +208,13 @@ impl<'a> Report<'a> {
     fn keep(&mut self, type_: &str) {
         if !self.holds(type_) {
             self.set(type_, false, STARTING, "");
+        }
+    }
+
+    /// An operand that has come with the operator, once this version is reached.
+    fn also(&mut self, operand: &str, version: &str) {
+        if self.has(version) {
+            self.versions = versions(&[("operator", version), (operand, version)]);
         }
     }
 

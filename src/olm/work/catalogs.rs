@@ -28,7 +28,7 @@ use crate::object::read::Read;
 use crate::olm::catalog::served;
 use crate::olm::endpoints::Id;
 use crate::olm::net::store::Store;
-use crate::olm::source::operators::{Fit, Progress};
+use crate::olm::source::operators::{Lifecycle, Progress};
 use crate::olm::source::spec::{Sibling, service_name};
 use crate::olm::source::{ConfigMapSeen, ConfigMapState, Decision, Facts, decide};
 use crate::olm::subscription::Visible;
@@ -95,7 +95,7 @@ pub(crate) struct CatalogController {
     registries: Access,
     changed: Arc<Notify>,
     leading: watch::Receiver<bool>,
-    fit: watch::Receiver<Fit>,
+    lifecycle: watch::Receiver<Lifecycle>,
     live: Live,
     watched: Watched,
     shared: FollowedShared,
@@ -133,7 +133,7 @@ impl CatalogController {
         let objects_to_read = Objects::reader(clients.call.clone());
         let reader = Arc::new(Reader::new(store, objects_to_read, &settings.global_namespace));
         let controller = CatalogController {
-            fit: figures.fit(),
+            lifecycle: figures.lifecycle(),
             watched: Watched::new(clients.clone(), changed.clone(), stop.clone()),
             shared: FollowedShared::start(clients, &changed, stop),
             version: ServerVersion::new(clients, changed.clone(), stop.clone()),
@@ -165,7 +165,7 @@ impl CatalogController {
             tokio::select! {
                 () = wait(&self.changed, deadline, &heartbeat, &stop) => {}
                 Ok(()) = self.leading.changed() => {}
-                Ok(()) = self.fit.changed() => {}
+                Ok(()) = self.lifecycle.changed() => {}
             }
         }
         self.writer.end().await;
@@ -357,7 +357,7 @@ impl CatalogController {
         let failing = self.writer.failures();
         let catalogs = Progress { done: is_done(&self.writer.busy().1, &failing), errors: failures(&failing) };
         let defaults = defaults.map(|(errors, done)| Progress { done, errors });
-        let outlook = Outlook { catalogs, defaults, fit: self.fit.borrow_and_update().clone() };
+        let outlook = Outlook { catalogs, defaults, lifecycle: self.lifecycle.borrow_and_update().clone() };
         reports::bring(&outlook, settings, parts, &self.writer, (at, now))
     }
 }

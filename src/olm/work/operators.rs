@@ -24,7 +24,7 @@ use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::operator::compatibility;
 use crate::olm::operator::turn::Action;
-use crate::olm::source::operators::Fit;
+use crate::olm::source::operators::{Fit, Progress};
 use crate::olm::work::scoped::Accounts;
 use crate::olm::work::version::ServerVersion;
 use crate::process::events::Events;
@@ -52,6 +52,8 @@ use views::CsvView;
 /// What is configured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperatorSettings {
+    /// This process keeps operators while it leads. Otherwise it only knows of them.
+    pub keeps: bool,
     /// Namespaces in which operators for all namespaces are copied even if they are not elsewhere.
     pub protected: BTreeSet<String>,
     /// Of the cluster.
@@ -96,6 +98,9 @@ impl OperatorController {
         let live = Live::start(clients, &changed, stop);
         let components = Components::start(clients, objects.clone(), leading.clone(), live.clone(), stop);
         figures.show(live.clone());
+        if settings.keeps {
+            figures.on_progress(Progress::default());
+        }
         OperatorController {
             version: ServerVersion::new(clients, changed.clone(), stop.clone()),
             served: Served::new(clients, changed.clone(), stop.clone()),
@@ -125,6 +130,9 @@ impl OperatorController {
             let leading = *self.leading.borrow_and_update();
             self.look_at_versions();
             let deadline = if leading { self.turn(Timestamp::now()) } else { None };
+            if leading {
+                self.figures.on_progress(self.progress());
+            }
             self.components.on_change();
             tokio::select! {
                 () = due(&self.changed, deadline, &stop) => {}
@@ -176,6 +184,25 @@ impl OperatorController {
         self.turns = turns;
         let next = next.into_iter().chain(copied).min();
         next.map(|next| until(next, now)).into_iter().chain(self.writer.next()).min()
+    }
+
+    /// What the cluster is told of this loop. What keeps a single operator from being installed is told by that.
+    fn progress(&self) -> Progress {
+        let unread = self.live.unread();
+        let failing = self.writer.failures();
+        let of_all = failing.iter().filter(|(key, _)| perform::is_of_all(key));
+        let errors = unread.iter().cloned().chain(of_all.map(|(key, error)| format!("{key}: {error}"))).collect();
+        let is_awaited = |key: &Key| {
+            let named = key.to_string();
+            perform::is_of_all(&named) && !failing.contains_key(&named)
+        };
+        // It stays so: what comes later is no part of beginning.
+        let done = self.is_begun() || self.turns.have_been() && !self.writer.busy().1.iter().any(is_awaited);
+        Progress { done, errors }
+    }
+
+    fn is_begun(&self) -> bool {
+        self.figures.lifecycle().borrow().progress.as_ref().is_some_and(|progress| progress.done)
     }
 
     fn perform(&self, at: Instant) -> Perform<'_> {

@@ -2,7 +2,7 @@ use super::super::definition::{
     Risk, add_unfit, is_converted, is_lenient, risks, stricter, too_restrictive, with_live_conversion,
 };
 use super::super::schema::Schema;
-use super::super::step::Csv;
+use super::super::step::{Action, Csv, Item};
 use super::super::together::Together;
 use super::*;
 use std::sync::Arc;
@@ -151,6 +151,42 @@ fn risk_is_taken_for_the_definition_of_a_single_operator_only() {
         assert_eq!(refused.len(), 2 - taken.len());
         assert!(texts(&refused).contains(&"stored".to_owned()), "never for stored versions");
     }
+}
+
+#[test]
+fn operators_of_other_namespaces_that_own_a_definition_are_named_where_it_changes() {
+    let csv = |namespace: &str, name: &str, owned: &str, is_deleted: bool| {
+        let owned = [owned.to_owned()].into();
+        Arc::new(Csv { namespace: namespace.to_owned(), name: name.to_owned(), owned, is_deleted, ..Csv::default() })
+    };
+    let known = vec![
+        csv("shop", "a.v1", "as.example.com", false),
+        csv("mall", "a.v2", "as.example.com", false),
+        csv("gone", "a.v3", "as.example.com", true),
+        csv("other", "b.v1", "bs.example.com", false),
+    ];
+    let together = Together::of(&[], known);
+    let (live, new) = (plain(&[("v1", true)]), plain(&[("v1", true), ("v2", true)]));
+    let mut alone = live.clone();
+    alone["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "shop/a.v1"});
+    let item = Item {
+        place: 0,
+        resolving: String::new(),
+        optional: false,
+        action: Action::Define,
+        api_version: "apiextensions.k8s.io/v1".to_owned(),
+        group: "apiextensions.k8s.io".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+        name: "as.example.com".to_owned(),
+        object: new.clone(),
+    };
+    let told = |new: &Value, namespace: &str| together.shared(&item, (&live, new), namespace);
+    let says = |owners: &str| {
+        Some(format!("as.example.com changes for operators of other namespaces too, which own it as it was: {owners}"))
+    };
+    assert_eq!(told(&new, "shop"), says("mall/a.v2"));
+    assert_eq!(told(&new, "another"), says("mall/a.v2, shop/a.v1"));
+    assert_eq!([told(&live, "shop"), told(&alone, "shop")], [None, None], "it stays what it is");
 }
 
 #[test]

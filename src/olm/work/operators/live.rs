@@ -4,7 +4,7 @@ use super::views::{
     AccountView, BindingView, ComponentView, ConditionView, ConfigView, CsvView, DefinitionView, DeploymentView,
     GroupView, NamespaceView, ProxyView, RoleView, SecretView, ServiceView, SubscriberView,
 };
-use crate::cluster::followed::Followed;
+use crate::cluster::followed::{Followed, View};
 use crate::cluster::watcher::Selector;
 use crate::cluster::{Clients, Kind};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
@@ -114,6 +114,35 @@ impl Live {
             validating: follow.start(kind(component::Kind::ValidatingWebhookConfiguration), "", managed()),
             secrets: follow.start_metadata(secret_kind(), managed()),
         }
+    }
+
+    /// Why what is to be known before anything is decided cannot be read, kind by kind.
+    pub(super) fn unread(&self) -> Vec<String> {
+        fn why<V: View>(followed: &Followed<V>) -> Option<String> {
+            followed.error().filter(|_| !followed.is_ready())
+        }
+        let all = [
+            why(&self.csvs),
+            why(&self.groups),
+            why(&self.conditions),
+            why(&self.configs).filter(|_| !self.configs.is_absent()),
+            why(&self.namespaces),
+            why(&self.deployments),
+            why(&self.definitions),
+            why(&self.api_services),
+            why(&self.accounts),
+            why(&self.roles),
+            why(&self.bindings),
+            why(&self.cluster_roles),
+            why(&self.cluster_bindings),
+            why(&self.subscribers),
+            why(&self.proxies).filter(|_| !self.proxies.is_absent()),
+            why(&self.services),
+            why(&self.mutating),
+            why(&self.validating),
+            why(&self.secrets),
+        ];
+        all.into_iter().flatten().collect()
     }
 
     /// Nothing is followed: who has made it tells of objects.

@@ -64,6 +64,12 @@ impl fmt::Display for Key {
     }
 }
 
+/// Whether it is written whatever a single operator is like, by the name of its key: that it fails concerns all of them.
+pub(super) fn is_of_all(key: &str) -> bool {
+    let kind = key.strip_prefix("status of ").unwrap_or(key).split(' ').next().unwrap_or_default();
+    ["ClusterServiceVersion", "OperatorGroup", "Namespace", "OLMConfig", "OperatorCondition"].contains(&kind)
+}
+
 /// What it is written with.
 pub(super) struct Perform<'a> {
     pub objects: &'a Objects,

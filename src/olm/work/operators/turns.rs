@@ -67,6 +67,11 @@ impl Turns {
         next
     }
 
+    /// Whether there has been one.
+    pub(crate) fn have_been(&self) -> bool {
+        self.idle.has_begun()
+    }
+
     /// Ends a turn, in which nothing was known but this.
     pub(crate) fn end(&mut self, known: Known, served: Kinds, refused: BTreeMap<String, String>, at: Instant) {
         self.idle.end(known, served, refused, at);

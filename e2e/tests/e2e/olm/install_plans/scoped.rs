@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use cvo::testing::api::olm::install_plan::InstallPlanPhase;
 use e2e::harness::audit;
 use e2e::olm::USER;
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
 use serde_json::json;
 
-use super::super::{PROCESS, World};
+use super::super::{LIMIT, PROCESS, World};
 use super::{any_size, message, operator, phase};
 
 const ROBOT: &str = "system:serviceaccount:shop:robot";
@@ -67,5 +70,18 @@ async fn plan_of_a_group_with_an_account_writes_what_the_account_may() {
     for resource in ["clusterroles", "configmaps", "roles", "serviceaccounts"] {
         assert!(!by_process.contains(resource), "{resource} was written with the rights of the process");
     }
+    let events: Api<Event> = Api::namespaced(world.client.clone(), "shop");
+    let told = async || {
+        let all = events.list(&ListParams::default()).await.unwrap().items;
+        all.into_iter().filter(|it| it.reason.as_deref() == Some("DefinitionOfCluster")).collect::<Vec<_>>()
+    };
+    let wait = world.cluster.until("that the definition needed other rights", &[PROCESS]).within(LIMIT);
+    wait.holds(async || !told().await.is_empty()).await.unwrap();
+    let [event] = &told().await[..] else { panic!("it is told once") };
+    let message = event.message.as_deref().unwrap();
+    assert!(
+        message.starts_with("CustomResourceDefinition widgets.example.com was written with the rights of"),
+        "{message}"
+    );
     world.cluster.down().await.unwrap();
 }

@@ -139,6 +139,9 @@ impl Attempt {
         item: &Item,
         together: &Together,
     ) -> Result<(), Vec<Problem>> {
+        if let Some(text) = together.shared(item, (live, new), self.id().0) {
+            self.tell(Notice::new(true, "SharedDefinition", &text), item.place);
+        }
         let mut risks = definition::risks(live, new);
         let stricter = definition::stricter(live, new);
         if definition::is_converted(&item.object) || definition::is_converted(new) {

@@ -49,6 +49,9 @@ impl Attempt {
             match write(&objects, &kind, namespace, &item, live.as_ref(), &desired).await? {
                 Ok((status, object)) => {
                     self.warn(&item, &warnings);
+                    if live.as_ref().and_then(version) != version(&object) {
+                        self.tell_of_rights(&item);
+                    }
                     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
                     return Ok((self.status(&item, status), uid.to_owned()));
                 }
@@ -97,6 +100,18 @@ impl Attempt {
         uid.map(|uid| Some(uid.to_owned())).ok_or_else(missing)
     }
 
+    /// Who may define kinds may do so for the whole cluster. An account that may not gets it all the same, which is to be known.
+    fn tell_of_rights(&self, item: &Item) {
+        if item.action == Action::Define && !self.account.is_empty() {
+            let (name, account) = (&item.name, &self.account);
+            let note = format!(
+                "CustomResourceDefinition {name} was written with the rights of this controller, not with those of ServiceAccount \
+                 {account} that the OperatorGroup names: kinds are of the whole cluster"
+            );
+            self.tell(Notice::new(false, "DefinitionOfCluster", &note), item.place);
+        }
+    }
+
     fn warn(&self, item: &Item, warnings: &Warnings) {
         let texts = std::mem::take(&mut *warnings.lock().unwrap_or_else(PoisonError::into_inner));
         for text in texts {
@@ -105,6 +120,10 @@ impl Attempt {
             self.tell(Notice::new(true, "AppliedWithWarnings", &note), item.place);
         }
     }
+}
+
+fn version(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/resourceVersion")?.as_str()
 }
 
 /// One write; none if the object is as wanted. The inner error is one that another look at the object may help with.
