@@ -9,6 +9,7 @@ use crate::release::load::{LoadOptions, PayloadFiles, SourceFile};
 use crate::release::references;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const PLACEHOLDER: &str = "registry.invalid/olm-operator";
@@ -18,8 +19,12 @@ const MARKETPLACE: &str = "marketplace";
 
 /// The manifests of the component, its image filled in.
 fn manifests(excluded: Option<&str>) -> Vec<Arc<Manifest>> {
+    manifests_in(&[component_folder()], excluded)
+}
+
+fn manifests_in(folders: &[PathBuf], excluded: Option<&str>) -> Vec<Arc<Manifest>> {
     let mut release = Vec::new();
-    for entry in std::fs::read_dir(component_folder()).unwrap() {
+    for entry in folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()) {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name().into_string().unwrap())).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         if name != references::FILE {
@@ -47,6 +52,22 @@ fn component_has_nothing_that_a_release_must_not_have() {
     assert!(findings.is_empty(), "{findings:?}");
     let text = std::fs::read_to_string(component_folder().join(references::FILE)).unwrap();
     assert!(text.contains(&format!("name: {PLACEHOLDER}\n")), "{text}");
+}
+
+/// With what deletes the programs of another implementation, which must not touch what the component itself brings.
+#[test]
+fn programs_of_another_implementation_are_deleted_before_the_component_runs() {
+    let former = component_folder().with_file_name("olm-former");
+    let all = manifests_in(&[component_folder(), former], None);
+    assert_eq!(lint(&all), []);
+    let is_deleted = |it: &&Arc<Manifest>| it.annotation("release.openshift.io/delete") == Some("true");
+    let deleted: Vec<String> = all.iter().filter(is_deleted).map(|it| it.id.to_string()).collect();
+    let named = |name: &str| deleted.iter().position(|it| it.contains(name)).unwrap_or_else(|| panic!("{deleted:?}"));
+    assert!(named("package-server-manager\"") < named("clusterserviceversion"), "who makes it goes first");
+    assert!(named("catalog-operator\"") > 0 && named("marketplace-operator\"") > 0);
+    let place = |is: &dyn Fn(&Arc<Manifest>) -> bool| all.iter().rposition(is).unwrap();
+    let runs = place(&|it| it.id.kind == "Deployment" && it.id.name == DEPLOYMENT);
+    assert!(place(&|it| is_deleted(&it)) < runs, "before the Deployment of the component");
 }
 
 #[test]
