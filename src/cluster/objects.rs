@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// A read or write that takes longer has failed.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The metadata of an object as the answer to a write.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// Objects in one page of a list; limits memory.
 const PAGE: u32 = 250;
 
@@ -62,6 +64,8 @@ pub(crate) struct Objects {
     longest_write: Duration,
     /// The server checks creations and updates, and stores nothing.
     dry_run: bool,
+    /// Writes are answered with the metadata of what has become of the object.
+    by_metadata: bool,
 }
 
 /// Where warnings of the API server are put.
@@ -83,7 +87,7 @@ impl std::fmt::Debug for Objects {
 impl Objects {
     /// `manager`: under whose name it writes.
     pub(crate) fn new(client: Client, manager: &'static str, may_write: MayWrite) -> Self {
-        Objects { client, may_write, manager, longest_write: CALL_TIMEOUT, dry_run: false }
+        Objects { client, may_write, manager, longest_write: CALL_TIMEOUT, dry_run: false, by_metadata: false }
     }
 
     /// For whoever never writes.
@@ -99,6 +103,11 @@ impl Objects {
     /// The same, whose creations and updates are only checked by the server.
     pub(crate) fn dry_run(&self) -> Self {
         Objects { dry_run: true, ..self.clone() }
+    }
+
+    /// The same, whose creations and updates are answered with the metadata of the object alone, which the server need not write down whole.
+    pub(crate) fn answered_by_metadata(&self) -> Self {
+        Objects { by_metadata: true, ..self.clone() }
     }
 
     /// The same by another client, and so perhaps with other rights.
@@ -436,6 +445,9 @@ impl Objects {
         }
         let request = request.map(|mut request| {
             request.extensions_mut().insert(self.may_write.clone());
+            if self.by_metadata {
+                request.headers_mut().insert(http::header::ACCEPT, http::HeaderValue::from_static(METADATA));
+            }
             request
         });
         call(&self.client, self.longest_write, attempt, request).await

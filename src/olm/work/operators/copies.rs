@@ -51,7 +51,14 @@ impl Copies {
         let labels = Selector::Labels(label::COPIED_FROM.to_owned());
         let selection = Selection::new(csv_kind(), "", labels).of_metadata();
         let client = clients.for_watch().unwrap_or_else(|_| clients.call.clone());
-        let keeper = Keeper { shared: shared.clone(), objects, leading, jobs: JoinSet::new(), failed: BTreeMap::new() };
+        let keeper = Keeper {
+            shared: shared.clone(),
+            written: objects.answered_by_metadata(),
+            objects,
+            leading,
+            jobs: JoinSet::new(),
+            failed: BTreeMap::new(),
+        };
         let until = stop.clone();
         task::spawn("copies", stop, async move {
             let mut stream = events::<Metadata>(client, selection).boxed();
@@ -103,6 +110,8 @@ impl Shared {
 struct Keeper {
     shared: Arc<Shared>,
     objects: Objects,
+    /// The same for writes.
+    written: Objects,
     leading: watch::Receiver<bool>,
     jobs: JoinSet<(Key, bool, Result<Done, ApiError>)>,
     /// How often, and when it is tried again.
@@ -157,10 +166,10 @@ impl Keeper {
     fn begin(&mut self) {
         while self.jobs.len() < AT_ONCE {
             let Some((key, job)) = self.shared.book().next() else { return };
-            let objects = self.objects.clone();
+            let objects = (self.objects.clone(), self.written.clone());
             self.jobs.spawn(async move {
                 let is_read = matches!(job, Job::Read { .. });
-                let outcome = perform(&objects, &key, job).await;
+                let outcome = perform((&objects.0, &objects.1), &key, job).await;
                 (key, is_read, outcome)
             });
         }
@@ -252,7 +261,12 @@ pub(crate) fn live(metadata: ObjectMeta) -> Option<(Key, Live)> {
     Some(((metadata.namespace?, metadata.name?), live))
 }
 
-async fn perform(objects: &Objects, (namespace, name): &Key, job: Job) -> Result<Done, ApiError> {
+/// `written`: what writes, where the whole answer is not needed.
+async fn perform(
+    (objects, written): (&Objects, &Objects),
+    (namespace, name): &Key,
+    job: Job,
+) -> Result<Done, ApiError> {
     let kind = csv_kind();
     match job {
         Job::Read { .. } => Ok(match objects.get(&kind, namespace, name).await? {
@@ -264,7 +278,7 @@ async fn perform(objects: &Objects, (namespace, name): &Key, job: Job) -> Result
         }),
         Job::Delete { uid } => objects.delete(&kind, namespace, name, &uid).await.map(|_| Done::Over),
         Job::Write { content, before, live } => {
-            let copy = Copy { objects, kind: &kind, namespace, name, content: &content };
+            let copy = Copy { objects, written, kind: &kind, namespace, name, content: &content };
             match live {
                 None => copy.create().await,
                 Some(live) => copy.change(&live, before.as_deref()).await,
@@ -276,6 +290,7 @@ async fn perform(objects: &Objects, (namespace, name): &Key, job: Job) -> Result
 /// One that is written.
 struct Copy<'a> {
     objects: &'a Objects,
+    written: &'a Objects,
     kind: &'a Kind,
     namespace: &'a str,
     name: &'a str,
@@ -284,7 +299,7 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     async fn create(&self) -> Result<Done, ApiError> {
-        match self.objects.create(self.kind, self.namespace, &self.content.object).await {
+        match self.written.create(self.kind, self.namespace, &self.content.object).await {
             // That there is an operator of this name, or a copy, is told soon.
             Err(error) if error.is_already_exists() => Ok(Done::Over),
             answer => self.put_status(&answer?).await,
@@ -317,7 +332,7 @@ impl Copy<'_> {
                 metadata.insert("uid".to_owned(), text("/metadata/uid"));
                 metadata.insert("resourceVersion".to_owned(), text("/metadata/resourceVersion"));
             }
-            latest = self.objects.replace(self.kind, self.namespace, self.name, &object).await?;
+            latest = self.written.replace(self.kind, self.namespace, self.name, &object).await?;
         }
         if has_status { Ok(Done::Written(self.written(&latest))) } else { self.put_status(&latest).await }
     }
@@ -329,7 +344,7 @@ impl Copy<'_> {
             "resourceVersion": text("/metadata/resourceVersion")});
         let object = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "metadata": metadata,
             "status": self.content.status});
-        let answer = self.objects.replace_status(self.kind, self.namespace, self.name, &object).await?;
+        let answer = self.written.replace_status(self.kind, self.namespace, self.name, &object).await?;
         Ok(Done::Written(self.written(&answer)))
     }
 
