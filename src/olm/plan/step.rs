@@ -44,12 +44,11 @@ pub(crate) enum StepError {
     OldDefinition(String),
 }
 
-/// How a text begins that says that the type of a step is not served. Programs look for it.
-pub(crate) const NOT_FOUND: &str = "api-server resource not found installing";
-
-/// The text, with the name of the step's object.
+/// The text that says that the type of a step is not served. Programs look for how it begins.
 pub(crate) fn not_found((api_version, kind): (&str, &str), name: &str) -> String {
-    format!("{NOT_FOUND} {kind} {name}: GroupVersionKind {api_version}, Kind={kind} not found on the cluster")
+    format!(
+        "api-server resource not found installing {kind} {name}: GroupVersionKind {api_version}, Kind={kind} not found on the cluster"
+    )
 }
 
 impl StepError {

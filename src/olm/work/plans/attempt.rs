@@ -169,7 +169,7 @@ impl Attempt {
                     if error.is_unsupported() {
                         outcome.steps.push((place, StepStatus::UnsupportedResource));
                     }
-                    problems.push(Problem::new(error.to_string()).of(&resource.kind, &resource.name));
+                    problems.push(Problem::of_step(&error).of(&resource.kind, &resource.name));
                 }
             }
         }

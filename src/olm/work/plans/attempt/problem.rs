@@ -3,7 +3,7 @@
 use crate::cluster::ApiError;
 use crate::error::{listed, shortened};
 use crate::olm::plan::Trouble;
-use crate::olm::plan::step::{Item, NOT_FOUND, not_found};
+use crate::olm::plan::step::{Item, StepError, not_found};
 
 /// Bytes of what is said of all steps together, and of one.
 const MESSAGE: usize = 32 << 10;
@@ -14,23 +14,31 @@ const ONE: usize = 8 << 10;
 pub(super) struct Problem {
     text: String,
     is_forbidden: bool,
+    /// The text says which object it is about.
+    names_object: bool,
 }
 
 impl Problem {
     pub(super) fn new(text: String) -> Problem {
-        Problem { text, is_forbidden: false }
+        Problem { text, is_forbidden: false, names_object: false }
     }
 
     pub(super) fn of_api(error: &ApiError) -> Problem {
-        Problem { text: error.whole(), is_forbidden: error.is_forbidden() }
+        Problem { is_forbidden: error.is_forbidden(), ..Problem::new(error.whole()) }
+    }
+
+    pub(super) fn of_step(error: &StepError) -> Problem {
+        let names_object = matches!(error, StepError::OtherGroup { .. });
+        Problem { names_object, ..Problem::new(error.to_string()) }
     }
 
     pub(super) fn unknown_kind(item: &Item) -> Problem {
         let (version, kind, name) = (&item.api_version, &item.kind, &item.name);
-        Problem::new(format!(
+        let text = format!(
             "{}; the API may have been removed from this version of Kubernetes, or what defines it is to be installed first",
             not_found((version, kind), name)
-        ))
+        );
+        Problem { names_object: true, ..Problem::new(text) }
     }
 
     /// Of an object that is there, but not for long.
@@ -41,8 +49,7 @@ impl Problem {
     }
 
     pub(super) fn of(mut self, kind: &str, name: &str) -> Problem {
-        // That text names the object itself.
-        let place = if self.text.starts_with(NOT_FOUND) { String::new() } else { format!("{kind} {name}: ") };
+        let place = if self.names_object { String::new() } else { format!("{kind} {name}: ") };
         self.text = format!("{place}{}", shortened(&self.text, ONE));
         self
     }
