@@ -428,6 +428,21 @@ mod tests {
         let expected = [("b", "20"), ("c", "21")].map(|(name, version)| (name.to_owned(), version.to_owned()));
         assert_eq!(versions(&followed), expected);
     }
+
+    #[test]
+    fn what_was_deleted_is_gone_before_the_watch_tells_of_it() {
+        let followed: Arc<Followed<NodeView>> = Followed::with([node("a", "5"), node("b", "6")]);
+        followed.on_deleted("a", "5");
+        // Another one has its name by now, or it was changed first.
+        followed.on_deleted("b", "5");
+        followed.on_deleted("c", "5");
+        assert_eq!(versions(&followed), [("b".to_owned(), "6".to_owned())]);
+        followed.on_event(Ok(Event::Delete(node("a", "7"))));
+        followed.on_event(Ok(Event::Apply(node("a", "8"))));
+        let expected = [("a", "8"), ("b", "6")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        assert_eq!(versions(&followed), expected);
+    }
+
     fn each(object: serde_json::Value) -> Each<Node> {
         serde_json::from_value(object).unwrap()
     }
