@@ -279,6 +279,7 @@ async fn health(address: &str) -> anyhow::Result<(u16, String)> {
 
 /// Thirty times, by Prometheus as it is deployed.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn scrape_costs_no_request() {
     let (mut cluster, releases) = SimulatedCluster::with_samples(&["1.0.0"]).await.unwrap();
     let address = format!("127.0.0.1:{}", cluster.control_plane.port("metrics"));

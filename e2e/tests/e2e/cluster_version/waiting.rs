@@ -259,6 +259,7 @@ fn included() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn manifest_that_waits_for_a_webhook_holds_its_component_and_nothing_else() {
     /// How long nobody answers for the webhook.
     const AWAY: Duration = Duration::from_secs(10);

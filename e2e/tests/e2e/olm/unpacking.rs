@@ -166,6 +166,7 @@ async fn plan_that_a_quota_refuses_is_made_once_it_may_be() {
 /// A version with an object that no API server takes: the plan ends, and nothing of it was written. A catalog that offers another one
 /// instead leads on from what is installed.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn plan_with_an_object_that_is_refused_writes_nothing_and_the_next_version_goes_on() {
     let world = World::with(Options { registry: true, audit: true, kwok: true, ..Options::default() }).await;
     world.cluster.add_fake_nodes(0..1).await.unwrap();

@@ -115,6 +115,7 @@ async fn all_tools_name(cluster: &SimulatedCluster, page: &Page, planted: &str, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn whoever_shows_the_cluster_says_since_when_nobody_writes_and_why() {
     let (cluster, _) = installed().await;
     let kubeconfig = cluster.control_plane.kubeconfig().display().to_string();

@@ -89,6 +89,7 @@ async fn plan_with_megabytes_of_manifests_completes_also_after_a_restart_without
 
 /// A content that is not what the plan was made of is not installed, and the plan says so.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn content_that_was_exchanged_is_not_installed() {
     let world = World::up().await;
     world.offer(&[LARGEST]).await;
@@ -118,6 +119,7 @@ async fn content_that_was_exchanged_is_not_installed() {
 
 /// As another implementation leaves plans: all steps refer to a ConfigMap into which a Job has unpacked the bundle.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn plan_that_refers_to_what_another_program_has_unpacked_is_carried_out() {
     let world = World::up().await;
     world.group("one").await;

@@ -322,6 +322,7 @@ async fn webhooks_and_an_api_answer_through_new_certificates_and_new_versions() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
 async fn nothing_is_left_of_what_an_operator_has_served() {
     if !may_have_addresses() {
         return;
