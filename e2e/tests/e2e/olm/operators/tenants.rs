@@ -1,5 +1,7 @@
 //! What an OperatorGroup means: rights of the operator and of users by their effect, labels of namespaces, and groups that meet.
 
+mod provided;
+
 use std::collections::BTreeMap;
 
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
@@ -66,8 +68,13 @@ impl World {
     }
 
     async fn may(&self, user: &str, verb: &str, (api, resource): (&str, &str), namespace: &str) -> bool {
-        let review = json!({"metadata": {}, "spec": {"user": user, "groups": ["system:authenticated"], "resourceAttributes": {
-            "verb": verb, "group": api, "resource": resource, "namespace": namespace}}});
+        let attributes = json!({"verb": verb, "group": api, "resource": resource, "namespace": namespace});
+        self.is_allowed(user, attributes).await
+    }
+
+    async fn is_allowed(&self, user: &str, attributes: Value) -> bool {
+        let review = json!({"metadata": {}, "spec": {"user": user, "groups": ["system:authenticated"],
+            "resourceAttributes": attributes}});
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = reviews.create(&Default::default(), &serde_json::from_value(review).unwrap()).await.unwrap();
         review.status.unwrap().allowed
@@ -171,6 +178,7 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
     world.until_table("before", &users(false, [false, false, false])).await;
 
     world.apply(&group("one", json!({"targetNamespaces": [SHOP, "mall"]}))).await;
+    provided::one_that_waits_gives_no_rights(&world, &version("1.0.0")).await;
     world.carry_out_version(&version("1.0.0")).await;
     world.until_succeeded(NAME).await;
     world.until_table("installed", &users(true, [true, true, false])).await;
@@ -183,7 +191,9 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
         it.status.as_ref().is_some_and(|it| (&it.phase, it.reason.as_str()) == (&Phase::Succeeded, "Copied"))
     };
     wait.existing(world.csvs_of("mall"), NAME, is_copied).await.unwrap();
-    roles_of_the_group(&world).await;
+    provided::definition_is_seen(&world).await;
+    provided::roles_of_the_group(&world).await;
+    provided::names_of_the_roles_of_the_group(&world).await;
 
     // A target comes, and one goes.
     world.apply(&group("one", json!({"targetNamespaces": [SHOP, "mall", "park"]}))).await;
@@ -209,19 +219,6 @@ async fn rights_of_users_and_of_the_operator_follow_what_its_group_selects() {
     assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation));
     world.until_table("without a group", &users(true, [true, false, true])).await;
     world.down().await;
-}
-
-/// By either name the group gives its users what its operators provide.
-async fn roles_of_the_group(world: &World) {
-    let names = world.of_groups().await;
-    assert_eq!(names.len(), 6, "{names:?}");
-    let given = names.iter().find(|name| name.starts_with("olm.og.one.view-")).unwrap();
-    for (user, role) in [("guest", given.as_str()), ("visitor", "one-view")] {
-        world.bind(user, role, "park").await;
-        let may = async |verb: &str| world.may(user, verb, ("example.com", "widgets"), "park").await;
-        soon(user, async || may("list").await).await;
-        assert!(!may("create").await);
-    }
 }
 
 async fn soon(what: &str, is_so: impl AsyncFn() -> bool) {
