@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use cvo::testing::api::olm::olm_config::OLMConfig;
+use cvo::testing::api::olm::operator_group::OperatorGroup;
 use e2e::harness::audit;
 use e2e::olm::{PROCESS, USER};
 use k8s_openapi::api::core::v1::{Event, Namespace};
@@ -81,11 +82,33 @@ impl World {
     }
 
     async fn switch(&self, disabled: bool) {
-        self.apply(
-            &json!({"apiVersion": "operators.coreos.com/v1", "kind": "OLMConfig", "metadata": {"name": "cluster"},
-            "spec": {"features": {"disableCopiedCSVs": disabled}}}),
-        )
-        .await;
+        self.configure("cluster", disabled).await;
+    }
+
+    async fn configure(&self, name: &str, disabled: bool) {
+        let config = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OLMConfig", "metadata": {"name": name},
+            "spec": {"features": {"disableCopiedCSVs": disabled}}});
+        self.apply(&config).await;
+    }
+
+    /// Which operators it was told of that they are not copied, each as often as it was.
+    async fn not_copied(&self) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), SHOP);
+        let all = events.list(&ListParams::default().fields("reason=DisabledCopiedCSVs")).await.unwrap();
+        let mut told = Vec::new();
+        for event in all.items {
+            let times = event.series.as_ref().and_then(|series| series.count).unwrap_or(1);
+            let line = format!("{} {}", event.type_.unwrap(), event.involved_object.name.unwrap());
+            told.extend((0..times).map(|_| line.clone()));
+        }
+        told.sort();
+        told
+    }
+
+    async fn until_not_copied(&self, expected: &[&str]) {
+        let expected: Vec<String> = expected.iter().map(|name| format!("Warning {name}")).collect();
+        let wait = self.cluster.until(format!("{expected:?}"), &[PROCESS]).within(LIMIT);
+        wait.holds(async || self.not_copied().await == expected).await.unwrap();
     }
 }
 
@@ -96,6 +119,8 @@ async fn operator_for_all_namespaces_is_copied_to_each_with_two_writes_and_follo
         world.namespace(&format!("n{number:02}")).await;
     }
     world.switch(false).await;
+    // It is not that of the cluster.
+    world.configure("other", true).await;
     world.start();
     world.apply(&group("one", json!({}))).await;
     world.carry_out_version(&version("1.0.0")).await;
@@ -107,6 +132,8 @@ async fn operator_for_all_namespaces_is_copied_to_each_with_two_writes_and_follo
         others.iter().flat_map(|name| [format!("{name} create "), format!("{name} update status")]).collect();
     assert_eq!(world.wrote(0), expected);
     world.until_condition("False", "present across the cluster").await;
+    let configs: Api<OLMConfig> = Api::all(world.client.clone());
+    assert_eq!(configs.get("other").await.unwrap().status, None);
     let (copy, original) = (world.copies("n00").get(NAME).await.unwrap(), world.csvs().get(NAME).await.unwrap());
     assert_eq!(copy.spec, original.spec);
     assert_eq!(copy.annotations().get("olm.targetNamespaces"), None);
@@ -149,7 +176,30 @@ async fn operator_for_all_namespaces_is_copied_to_each_with_two_writes_and_follo
     let since = world.requests();
     writes_nothing(&world).await;
     assert_eq!(world.wrote(since).iter().filter(|it| !it.starts_with("last ")).count(), 0);
+    not_copied_is_told_once(&world).await;
     world.down().await;
+}
+
+/// Each operator that is not copied any more is told of once, whenever it came. Another process does not tell it again.
+async fn not_copied_is_told_once(world: &World) {
+    world.switch(true).await;
+    world.until_copied("switched off", &[]).await;
+    world.until_not_copied(&[NAME]).await;
+    world.install_empty("7.0.0").await;
+    world.until_not_copied(&[NAME, "server.v7.0.0"]).await;
+
+    assert!(world.cluster.terminate(PROCESS, LIMIT).await.unwrap());
+    let mut next = group("next", json!({"targetNamespaces": ["last"]}));
+    next["metadata"]["namespace"] = json!("last");
+    world.apply(&next).await;
+    world.start();
+    let groups: Api<OperatorGroup> = Api::namespaced(world.client.clone(), "last");
+    let wait = world.cluster.until("another process to have looked", &[PROCESS]).within(LIMIT);
+    wait.existing(groups, "next", |it| it.status.is_some()).await.unwrap();
+    // It tells one after the other: whatever it tells again comes before this.
+    world.install_empty("8.0.0").await;
+    world.until_not_copied(&[NAME, "server.v7.0.0", "server.v8.0.0"]).await;
+    assert_eq!(world.with_copies().await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,17 +223,7 @@ async fn copies_are_switched_off_and_on_and_go_with_their_original() {
     world.switch(true).await;
     world.until_copied("switched off", &["park".to_owned()]).await;
     world.until_condition("True", "no unexpected copied CSVs were found").await;
-    let events: Api<Event> = Api::namespaced(world.client.clone(), SHOP);
-    let mut told = Vec::new();
-    for _ in 0..50 {
-        let all = events.list(&ListParams::default().fields("reason=DisabledCopiedCSVs")).await.unwrap();
-        told = all.iter().map(|it| (it.type_.clone().unwrap(), it.involved_object.name.clone().unwrap())).collect();
-        if !told.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    assert_eq!(told, [("Warning".to_owned(), NAME.to_owned())]);
+    world.until_not_copied(&[NAME]).await;
     // The operator itself is as before.
     world.until_succeeded(NAME).await;
     world.switch(false).await;

@@ -49,10 +49,10 @@ fn limited(version: &str, replaces: &str) -> Value {
 }
 
 impl World {
-    /// Another operator, which has no Deployment.
-    async fn install_empty(&self, version: &str) {
+    /// Another operator, which has no Deployment and needs no rights.
+    pub(super) async fn install_empty(&self, version: &str) {
         let mut other = csv(version, "");
-        other["spec"]["install"]["spec"]["deployments"] = json!([]);
+        other["spec"]["install"]["spec"] = json!({"deployments": []});
         self.apply(&other).await;
         self.until_succeeded(&format!("server.v{version}")).await;
     }

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::super::LIMIT;
-use super::{COLLECTED, SHOP, World, csv, history};
+use super::{COLLECTED, SHOP, World, csv, history, in_shop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() {
@@ -33,14 +33,14 @@ async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() 
     let group = groups.get("one").await.unwrap();
     assert_eq!(group.status.unwrap().namespaces, [SHOP]);
 
-    // As long as the operator says that it must not be replaced, it is not.
-    let condition = |status: &str| {
-        let said = json!({"type": "Upgradeable", "status": status, "reason": "Busy", "message": "it migrates data",
-            "lastTransitionTime": "2026-01-02T03:04:05Z"});
-        json!({"apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition",
-            "metadata": {"name": "server.v1.0.0", "namespace": SHOP}, "spec": {"conditions": [said]}})
+    // As long as the operator says that it must not be replaced, it is not. Both are typed in as older tools write them.
+    let said = |status: &str| {
+        json!([{"type": "Upgradeable", "status": status, "reason": "Busy", "message": "it migrates data",
+            "lastTransitionTime": "2026-01-02T03:04:05Z"}])
     };
-    world.apply(&condition("False")).await;
+    let condition =
+        |spec: Value| in_shop("operators.coreos.com/v1", "OperatorCondition", "server.v1.0.0", json!({"spec": spec}));
+    world.apply(&condition(json!({"conditions": said("False")}))).await;
     let conditions: Api<OperatorCondition> = Api::namespaced(world.client.clone(), SHOP);
     let wait = world.cluster.until("the status of the OperatorCondition", &[PROCESS]).within(LIMIT);
     let taken = |it: &OperatorCondition| {
@@ -55,7 +55,8 @@ async fn operator_is_installed_and_the_next_version_takes_over_its_deployment() 
     assert_eq!(message, "operator is not upgradeable: the operator is not upgradeable: it migrates data");
     assert_eq!(world.csvs().get("server.v1.0.0").await.unwrap().status.unwrap().phase, Phase::Replacing);
 
-    world.apply(&condition("True")).await;
+    // What the administrator says counts, whatever the operator says.
+    world.apply(&condition(json!({"conditions": said("False"), "overrides": said("True")}))).await;
     world.until_succeeded("server.v2.0.0").await;
     world.until_gone("server.v1.0.0").await;
     // The collector has been there once the OperatorCondition is gone.
