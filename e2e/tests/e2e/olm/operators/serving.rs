@@ -1,6 +1,10 @@
 //! Webhooks of all kinds and an API of an operator are asked all the time, while its certificate is made anew, its Secret is spoilt, and
 //! its next version takes its place; and nothing of them stays.
 
+mod owned;
+mod repaired;
+mod scope;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,6 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::LIMIT;
 use super::{COLLECTED, SHOP, World, csv, group, history, in_shop};
 
+const NAME: &str = "server.v1.0.0";
 const SECRET: &str = "server-service-cert";
 const DEFINITION: &str = "widgets.example.com";
 const API: &str = "v1.gears.example.com";
@@ -138,14 +143,17 @@ fn widgets(world: &World, version: &str) -> Api<DynamicObject> {
 }
 
 fn kind_of(world: &World, group: &str, version: &str, kind: &str, plural: &str) -> Api<DynamicObject> {
-    let kind = ApiResource {
+    Api::namespaced_with(world.client.clone(), SHOP, &resource(group, version, kind, plural))
+}
+
+fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
         group: group.to_owned(),
         version: version.to_owned(),
         api_version: format!("{group}/{version}"),
         kind: kind.to_owned(),
         plural: plural.to_owned(),
-    };
-    Api::namespaced_with(world.client.clone(), SHOP, &kind)
+    }
 }
 
 fn widget(name: &str, size: i64) -> DynamicObject {
@@ -252,22 +260,29 @@ fn may_have_addresses() -> bool {
     is_root
 }
 
-/// Installed, and its pods answer. Its certificate is to be made anew at this time.
-async fn installed(world: &World, due: Timestamp) -> Backend {
+/// Installed, and its pods answer. `due`: when the certificate is to be made anew that somebody else has left; `None` for none.
+async fn installed(world: &World, due: Option<Timestamp>) -> Backend {
     world.start();
     world.apply(&group("all", json!({}))).await;
     world.account().await;
     world.apply(&definition()).await;
-    world.apply(&secret(due)).await;
+    if let Some(due) = due {
+        world.apply(&secret(due)).await;
+    }
     world.apply(&version("1.0.0", "")).await;
+    let backend = answering(world).await;
+    world.until_succeeded(NAME).await;
+    backend
+}
+
+/// Its pods answer at the address of its Service.
+async fn answering(world: &World) -> Backend {
     let services: Api<Service> = Api::namespaced(world.client.clone(), SHOP);
     let wait = world.cluster.until("the Service", &[PROCESS]).within(LIMIT);
     let service =
         wait.existing(services, "server-service", |it| it.spec.as_ref().is_some_and(|it| it.cluster_ip.is_some()));
     let service = service.await.unwrap();
-    let backend = Backend::start(world.client.clone(), &service, "app=server", program()).await.unwrap();
-    world.until_succeeded("server.v1.0.0").await;
-    backend
+    Backend::start(world.client.clone(), &service, "app=server", program()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,7 +292,7 @@ async fn webhooks_and_an_api_answer_through_new_certificates_and_new_versions() 
     }
     let world = World::up().await;
     let before = Timestamp::now();
-    let backend = installed(&world, before + SOON).await;
+    let backend = installed(&world, Some(before + SOON)).await;
     let given = world.secret().await;
     let object = widgets(&world, "v2").create(&PostParams::default(), &widget("first", 3)).await.unwrap();
     assert_eq!(object.labels()["changed"], "yes");
@@ -291,7 +306,7 @@ async fn webhooks_and_an_api_answer_through_new_certificates_and_new_versions() 
     // The certificate is made anew.
     let second = world.until_rotated(&given).await;
     assert!(Timestamp::now() >= before + SOON, "not before its time");
-    let csv = world.until_succeeded("server.v1.0.0").await;
+    let csv = world.until_succeeded(NAME).await;
     assert!(history(&csv).contains(&"Pending/NeedsCertRotation".to_owned()), "{:?}", history(&csv));
     world.until_answered(&answers).await;
     assert_eq!(backend.certificates(), 2, "pods with both of them have answered");
@@ -301,21 +316,24 @@ async fn webhooks_and_an_api_answer_through_new_certificates_and_new_versions() 
         .kubectl(["patch", "secret", SECRET, "-n", SHOP, "--type=merge", "-p", r#"{"data": {"tls.crt": "c3BvaWx0"}}"#])
         .await;
     let third = world.until_rotated(&second).await;
-    world.until_succeeded("server.v1.0.0").await;
+    world.until_succeeded(NAME).await;
     world.until_answered(&answers).await;
     assert_eq!(backend.certificates(), 2);
 
     // The next version takes over.
-    let (sets, registered) = (world.replica_sets().await, world.registered().await);
+    let (sets, registered, uids) = (world.replica_sets().await, world.registered().await, world.uids().await);
     assert_eq!(registered.len(), 5, "{registered:?}");
     world.apply(&version("2.0.0", "1.0.0")).await;
     let csv = world.until_succeeded("server.v2.0.0").await;
-    world.until_gone("server.v1.0.0").await;
+    world.until_gone(NAME).await;
     world.until_answered(&answers).await;
     let fourth = world.secret().await;
     assert_eq!((fourth.uid(), &fourth.data), (third.uid(), &third.data), "the certificate stays");
     assert_eq!(fourth.owner_references().iter().map(|it| Some(it.uid.clone())).collect::<Vec<_>>(), [csv.uid()]);
     assert_eq!(world.replica_sets().await.difference(&sets).count(), 1, "pods are made anew once");
+    assert_eq!(world.registered().await, registered);
+    owned::third_version_takes_over_too(&world, (uids.as_str(), &fourth)).await;
+    world.until_answered(&answers).await;
     assert_eq!(world.registered().await, registered);
     println!("{} requests were answered, and none was refused", answers.good.load(Ordering::Relaxed));
     world.down().await;
@@ -328,7 +346,8 @@ async fn nothing_is_left_of_what_an_operator_has_served() {
         return;
     }
     let world = World::up().await;
-    let _backend = installed(&world, Timestamp::now() + SignedDuration::from_hours(1000)).await;
+    let backend = installed(&world, None).await;
+    owned::secret_is_that_of_the_version(&world).await;
     assert_eq!(world.registered().await.len(), 5);
     let apis: Api<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService> =
         Api::all(world.client.clone());
@@ -348,9 +367,10 @@ async fn nothing_is_left_of_what_an_operator_has_served() {
             == service
     };
     wait.holds(is_back).await.unwrap();
-    world.until("to succeed again", "server.v1.0.0", |it| it.phase == Phase::Succeeded).await;
+    world.until("to succeed again", NAME, |it| it.phase == Phase::Succeeded).await;
+    repaired::what_leads_to_the_operator_comes_back(&world).await;
 
-    world.kubectl(["delete", "csv", "server.v1.0.0", "-n", SHOP]).await;
+    world.kubectl(["delete", "csv", NAME, "-n", SHOP]).await;
     assert_eq!(world.registered().await, [""; 0]);
     assert_eq!(strategy().await, "None");
     let wait =
@@ -361,5 +381,7 @@ async fn nothing_is_left_of_what_an_operator_has_served() {
         world.kubectl(["get", kinds, "-n", SHOP, "-l", labels, "-o", "name"]).await.is_empty()
     };
     wait.holds(is_gone).await.unwrap();
+    drop(backend);
+    scope::only_what_is_in_namespaces_of_the_group_is_sent(&world).await;
     world.down().await;
 }
