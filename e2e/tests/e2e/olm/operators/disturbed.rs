@@ -87,7 +87,30 @@ async fn what_people_change_is_changed_back_only_where_the_operator_names_it() {
     world.apply(&second).await;
     world.until_succeeded("server.v7.0.0").await;
     assert_eq!(versions().await, before);
+    too_many_annotations(&world).await;
     world.down().await;
+}
+
+/// Pods that would have more annotations than the API server takes: that is told, other operators are installed meanwhile, and an edit
+/// is the way out.
+async fn too_many_annotations(world: &World) {
+    let name = "server.v8.0.0";
+    let mut object = csv("8.0.0", "");
+    object["metadata"]["annotations"] = json!({"example.com/told": "x".repeat(200_000)});
+    let deployment = object.pointer_mut("/spec/install/spec/deployments/0").unwrap();
+    let labels = json!({"app": "annotated"});
+    deployment["name"] = json!("annotated");
+    deployment["spec"]["selector"]["matchLabels"] = labels.clone();
+    deployment["spec"]["template"]["metadata"]["labels"] = labels;
+    let few = object.clone();
+    let own = object.pointer_mut("/spec/install/spec/deployments/0/spec/template/metadata/annotations/own").unwrap();
+    *own = json!("x".repeat(100_000));
+    world.apply(&object).await;
+    let failed = world.until("to be refused", name, |it| it.reason == "InstallComponentFailed").await.status.unwrap();
+    assert!(failed.message.contains("annotations: Too long"), "{}", failed.message);
+    world.install_empty("9.0.0").await;
+    world.apply(&few).await;
+    world.until_succeeded(name).await;
 }
 
 /// Killed whatever it is doing, it goes on where it was: each version takes over the same Deployment.

@@ -1,6 +1,9 @@
 //! What an operator requires is named as long as it is missing, and what comes is seen at once.
 
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Requirement};
+use e2e::faults::proxy::Proxy;
+use e2e::faults::source::Faults;
+use e2e::olm::{self, PROCESS};
 use serde_json::{Value, json};
 
 use super::{World, csv, in_shop};
@@ -75,6 +78,33 @@ async fn what_is_missing_is_named_until_it_is_there() {
     let lost = world.until("to lose its rights", name, |it| it.reason == "RequirementsNotMet").await;
     assert!(super::history(&lost).contains(&"Failed/RequirementsNotMet".to_owned()), "{:?}", super::history(&lost));
     world.rights().await;
+    world.until_succeeded(name).await;
+    world.down().await;
+}
+
+/// The API server is what the proxy calls it.
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_that_needs_a_later_kubernetes_goes_on_once_the_api_server_is_that() {
+    let world = World::up().await;
+    let proxy = Proxy::start(&world.cluster, 1).await.unwrap();
+    proxy.say_version("v1.41.3");
+    let process = olm::limited(&world.cluster, &world.ports).unwrap().log_level("info,cvo=debug");
+    proxy.redirect(&world.cluster.dir().join(format!("{PROCESS}.kubeconfig"))).unwrap();
+    world.cluster.spawn(process.flag("--secure-port", "0").launch(PROCESS).unwrap()).unwrap();
+    world.group("one").await;
+    let mut server = csv("1.0.0", "");
+    server["spec"]["minKubeVersion"] = json!("1.42.0");
+    server["spec"]["install"]["spec"] = json!({"deployments": []});
+    world.apply(&server).await;
+    let name = "server.v1.0.0";
+    let waiting = world.until("to be told what is missing", name, |it| it.reason == "RequirementsNotMet").await;
+    let [(line, state, message)] = lines(&waiting).try_into().unwrap();
+    assert_eq!((line.as_str(), state), (name, Requirement::NotPresent));
+    assert_eq!(message, "CSV version requirement not met: minKubeVersion (1.42.0) > server version (1.41.3)");
+    // It comes back with the next version.
+    proxy.set(Faults { away: true, ..Faults::default() });
+    proxy.say_version("v1.42.0");
+    proxy.set(Faults::default());
     world.until_succeeded(name).await;
     world.down().await;
 }

@@ -23,7 +23,7 @@ const NAME: &str = "server.v1.0.0";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ACCOUNT: &str = "system:serviceaccount:shop:server";
 
-fn definition() -> Value {
+pub(super) fn definition() -> Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets", "singular": "widget",
@@ -231,12 +231,17 @@ async fn soon(what: &str, is_so: impl AsyncFn() -> bool) {
     panic!("{what}: not so");
 }
 
-/// Another group protects the same API in one of the namespaces, and then no more.
-async fn conflict(world: &World) {
-    let mut rival = group("two", json!({"targetNamespaces": ["park"], "staticProvidedAPIs": true}));
+/// The group `two` of the namespace `rival`, which protects the API of widgets in another one.
+pub(super) fn rival(target: &str) -> Value {
+    let mut rival = group("two", json!({"targetNamespaces": [target], "staticProvidedAPIs": true}));
     rival["metadata"]["namespace"] = json!("rival");
     rival["metadata"]["annotations"] = json!({"olm.providedAPIs": "Widget.v1.example.com"});
-    world.apply(&rival).await;
+    rival
+}
+
+/// Another group protects the same API in one of the namespaces, and then no more.
+async fn conflict(world: &World) {
+    world.apply(&rival("park")).await;
     world.until("to be refused", NAME, |it| it.reason == "InterOperatorGroupOwnerConflict").await;
     let wait = world.cluster.until("the Deployment to be gone", &[PROCESS]).within(LIMIT);
     wait.object(world.deployments(), "server", |it| it.is_none()).await.unwrap();
