@@ -21,6 +21,8 @@ use super::{LIMIT, PROCESS, World};
 
 /// A change has been acted upon by then. What has failed is tried again after ten seconds by itself.
 const SOON: Duration = Duration::from_secs(6);
+/// A plan is tried again so long after it has failed, and nothing tells of the rights that its account gets.
+const TRIED_AGAIN: Duration = Duration::from_secs(12);
 /// The API server looks once in so long whether an API answers that did not.
 const AGGREGATED: Duration = Duration::from_secs(90);
 const EXCLUDE: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";
@@ -202,6 +204,7 @@ async fn requirements(world: &World) {
     is("Available=True").await;
     world.seen("an APIService is available", ("ClusterServiceVersion", name, &succeeded), SOON * 2).await;
     rights(&row, &rules).await;
+    definitions(&row).await;
     world.kubectl("delete apiservice v1.example.net").await;
     world.seen("an APIService is deleted", ("ClusterServiceVersion", name, &lacks), SOON).await;
     // A definition serves the kind as well.
@@ -220,6 +223,23 @@ async fn rights(row: &impl AsyncFn(&str, Change, fn(&Value) -> bool), rules: &Va
     row("a ServiceAccount is deleted", run("delete serviceaccount server -n shop"), lacks).await;
     let account = in_shop("v1", "ServiceAccount", "server", json!({}));
     row("a ServiceAccount is made again", apply([account]), succeeded).await;
+}
+
+/// What it requires goes, in either way.
+async fn definitions(row: &impl AsyncFn(&str, Change, fn(&Value) -> bool)) {
+    let shelves = definition("example.com", "shelves", "Shelf");
+    let mut without = shelves.clone();
+    let versions = without.pointer_mut("/spec/versions").unwrap().as_array_mut().unwrap();
+    versions[0]["served"] = json!(false);
+    let mut next = versions[0].clone();
+    next["name"] = json!("v2");
+    next["served"] = json!(true);
+    next["storage"] = json!(false);
+    versions.push(next);
+    row("a definition serves the version no more", apply([without]), lacks).await;
+    row("a definition serves it again", apply([shelves.clone()]), succeeded).await;
+    row("a definition is deleted", run("delete crd shelves.example.com"), lacks).await;
+    row("a definition is made again", apply([shelves]), succeeded).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -349,7 +369,22 @@ async fn change_of_anything_that_a_subscription_or_a_plan_depends_on_is_acted_up
     let again = |it: &Value| !planned(it).is_empty() && planned(it) != plan;
     let deleted = run("delete csv widgets.v2 -n shop --wait=false");
     world.wakes("a ClusterServiceVersion is deleted", deleted, &subscription(&again)).await;
+    let again = world.waits_for_approval("widgets.v2").await;
+    rights_of_the_account(&world, &again).await;
     world.down_with_rights().await;
+}
+
+/// The group names an account again, which has no rights until somebody gives it some.
+async fn rights_of_the_account(world: &World, plan: &str) {
+    world.apply(&group("one", json!({"targetNamespaces": ["shop"], "serviceAccountName": "robot"}))).await;
+    let names = |it: &Value| it.pointer("/status/serviceAccountRef/name").is_some_and(|it| it == "robot");
+    world.seen("the account of the group", ("OperatorGroup", "one", &names), LIMIT).await;
+    let refused = |it: &Value| status(it, "message").contains("User \"system:serviceaccount:shop:robot\"");
+    let approved = run(format!("patch installplan {plan} -n shop --type=merge -p {{\"spec\":{{\"approved\":true}}}}"));
+    world.wakes("an InstallPlan is approved", approved, &[("InstallPlan", plan, &refused)]).await;
+    world.kubectl("create rolebinding robot -n shop --clusterrole=cluster-admin --serviceaccount=shop:robot").await;
+    let complete = |it: &Value| status(it, "phase") == "Complete";
+    world.seen("a RoleBinding is made", ("InstallPlan", plan, &complete), TRIED_AGAIN).await;
 }
 
 /// The plan waits for an approval; in the end it is carried out.
