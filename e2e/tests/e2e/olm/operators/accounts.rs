@@ -5,6 +5,7 @@ use cvo::testing::api::olm::operator_group::OperatorGroup;
 use e2e::conditions::Conditions;
 use e2e::harness::audit;
 use e2e::olm::{PROCESS, USER};
+use k8s_openapi::api::authentication::v1::TokenReview;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -35,6 +36,14 @@ impl World {
         let back = self.cluster.until("the image to be back", &[PROCESS]).within(LIMIT);
         back.existing(self.deployments(), "server", |it| image(it).ends_with("server:1.0.0")).await.unwrap();
         self.until_succeeded(NAME).await;
+    }
+
+    /// Whether the API server takes a token.
+    async fn is_taken(&self, token: &str) -> bool {
+        let review = serde_json::from_value(json!({"metadata": {}, "spec": {"token": token}})).unwrap();
+        let reviews: Api<TokenReview> = Api::all(self.client.clone());
+        let review = reviews.create(&Default::default(), &review).await.unwrap();
+        review.status.unwrap().authenticated.unwrap_or_default()
     }
 
     async fn may_install(&self) {
@@ -86,10 +95,16 @@ async fn deployments_are_written_with_the_rights_of_the_account_that_the_group_n
 /// another token.
 async fn account_comes_back(world: &World) {
     let groups: Api<OperatorGroup> = Api::namespaced(world.client.clone(), SHOP);
+    let token = world.kubectl(["create", "token", "installer", "-n", SHOP]).await;
+    let token = token.trim();
+    assert!(world.is_taken(token).await);
     world.kubectl(["delete", "serviceaccount", "installer", "-n", SHOP]).await;
     let wait = world.cluster.until("the group to lack its account", &[PROCESS]).within(LIMIT);
     let lacks = |it: &OperatorGroup| it.says("OperatorGroupServiceAccount=True", &["installer not found"]);
     wait.existing(groups.clone(), "one", lacks).await.unwrap();
+    // The API server remembers for a while whose a token is: that of the process was seen before this one.
+    let wait = world.cluster.until("tokens of the account to be void", &[PROCESS]).within(LIMIT);
+    wait.holds(async || !world.is_taken(token).await).await.unwrap();
     assert_eq!(world.csvs().get(NAME).await.unwrap().status.unwrap().phase, Phase::Succeeded);
     world.change_image().await;
     let told = world.until("to lack the account", NAME, refused).await.status.unwrap().message;
