@@ -318,8 +318,11 @@ impl Book {
         source.is_none_or(|source| source.targets != Targets::All)
     }
 
-    pub(crate) fn has_copies(&self, original: &Key) -> bool {
-        self.live.iter().any(|((_, name), live)| *name == original.1 && live.from == original.0)
+    /// Whether it has copies in other namespaces than these. `None` before all of them are known.
+    pub(crate) fn has_copies(&self, original: &Key, protected: &BTreeSet<String>) -> Option<bool> {
+        let mut of_others = self.live.iter().filter(|((namespace, _), _)| !protected.contains(namespace));
+        let found = || of_others.any(|((_, name), live)| *name == original.1 && live.from == original.0);
+        self.is_whole.then(found)
     }
 
     /// `None` before all of them are known, and as long as it is not known what they have to be.

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PartialObjectMeta;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -77,8 +77,8 @@ impl Copies {
         self.0.book().of(original, namespaces)
     }
 
-    pub(super) fn has(&self, original: &Key) -> bool {
-        self.0.book().has_copies(original)
+    pub(super) fn has(&self, original: &Key, protected: &BTreeSet<String>) -> Option<bool> {
+        self.0.book().has_copies(original, protected)
     }
 
     /// As of the last time that something had changed. `None` before they are known.

@@ -23,7 +23,7 @@ impl OperatorController {
         let disabled = known.has_no_copies();
         let rules = Rules { disabled, protected: self.settings.protected.clone() };
         let next = match &self.planned {
-            Some(planned) if planned.holds(known, &rules, now) => planned.next(),
+            Some(planned) if self.not_copied.is_some() && planned.holds(known, &rules, now) => planned.next(),
             _ => {
                 let sources = known.csvs().filter_map(|csv| Some((csv, Source::of(csv, now)?)));
                 self.tell_not_copied(sources, &rules);
@@ -51,17 +51,21 @@ impl OperatorController {
         // Those that were not copied when the process began have been told of.
         let before = self.not_copied.take();
         let mut told = BTreeSet::new();
+        let mut is_known = true;
         for (csv, source) in
             sources.filter(|(_, source)| source.targets == Targets::All && source.course == Course::Copied)
         {
             let key = (source.namespace.clone(), source.name.clone());
             let is_new = before.as_ref().is_none_or(|before| !before.contains(&source.uid));
             told.insert(source.uid);
-            if is_new && (before.is_some() || self.copies.has(&key)) {
+            let was_copied = before.is_some().then_some(true).or_else(|| self.copies.has(&key, &rules.protected));
+            is_known &= was_copied.is_some();
+            if is_new && was_copied == Some(true) {
                 let note = format!("CSV copying disabled for {}/{}", key.0, key.1);
                 self.events.publish_about(Notice::new(true, NOT_COPIED, &note), reference(csv));
             }
         }
-        self.not_copied = Some(told);
+        // Nobody has been told as long as the copies are not known.
+        self.not_copied = is_known.then_some(told);
     }
 }
