@@ -364,5 +364,10 @@ fn of_two_originals_of_one_name_the_one_whose_copy_there_is_goes_on() {
     assert_eq!(taken, BTreeSet::from(["alley".to_owned()]), "there is an operator");
     let Copies { uids, taken } = of("alley");
     assert_eq!((uids.len(), taken), (0, BTreeSet::from(["mall".to_owned()])), "there is a copy of another operator");
-    assert!(book.has_copies(&key("shop")) && !book.has_copies(&key("alley")));
+    let has = |namespace, protected: &[&str]| {
+        book.has_copies(&key(namespace), &protected.iter().map(|it| (*it).to_owned()).collect())
+    };
+    assert_eq!([has("shop", &[]), has("alley", &[])], [Some(true), Some(false)]);
+    assert_eq!(has("shop", &["mall", "park"]), Some(false), "where they stay they say nothing");
+    assert_eq!(Book::default().has_copies(&key("shop"), &BTreeSet::new()), None, "before they are known");
 }
