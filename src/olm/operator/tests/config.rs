@@ -175,3 +175,20 @@ fn deployment_that_does_not_remember_yet_is_not_written_for_that_alone() {
     assert_eq!(cluster.step("a", 10), "");
     assert!(cluster.decide("a", 10).deployments.is_empty());
 }
+
+#[test]
+fn each_deployment_of_a_version_is_configured() {
+    let mut cluster = configured(json!({"env": [{"name": "X", "value": "1"}], "nodeSelector": {"infra": ""},
+        "annotations": {"from": "subscription"}}));
+    let deployments = cluster.csv_mut("a").pointer_mut("/spec/install/spec/deployments").unwrap();
+    deployments.as_array_mut().unwrap().push(entry("helper"));
+    let decision = cluster.decide("a", 10);
+    let names: Vec<&str> = decision.deployments.iter().map(Write::name).collect();
+    assert_eq!(names, ["server", "helper"]);
+    for object in decision.deployments.iter().filter_map(Write::object) {
+        let env = json!([{"name": "X", "value": "1"}, {"name": "OPERATOR_CONDITION_NAME", "value": "a"}]);
+        assert_eq!(pod(object)["containers"][0]["env"], env);
+        assert_eq!(pod(object)["nodeSelector"], json!({"infra": ""}));
+        assert_eq!(object["metadata"]["annotations"]["from"], "subscription");
+    }
+}

@@ -122,6 +122,23 @@ fn modes_decide_which_targets_are_supported() {
 }
 
 #[test]
+fn mode_that_is_named_twice_is_a_failure_until_it_is_mended() {
+    let mut cluster = Cluster::new([csv("a", "Succeeded", "InstallSucceeded")]).marked().deployed("a", ready());
+    let modes = cluster.csvs[0]["spec"]["installModes"].clone();
+    let twice = json!({"type": "OwnNamespace", "supported": true});
+    cluster.csv_mut("a")["spec"]["installModes"].as_array_mut().unwrap().push(twice);
+    let message = "spec.installModes names OwnNamespace twice; name each install mode once";
+    assert_eq!(cluster.step("a", 10), failed("InvalidInstallModes", message));
+    let decision = cluster.decide("a", 10);
+    assert_eq!(decision.deployments, [], "what runs is left as it is");
+    let (_, status) = decision.status.unwrap();
+    cluster.csv_mut("a")["status"] = json!(*status);
+    assert_eq!(cluster.step("a", 11), "", "it stays so");
+    cluster.csv_mut("a")["spec"]["installModes"] = modes;
+    assert_eq!(cluster.step("a", 12), "Pending/RequirementsUnknown: InstallModes now support target namespaces");
+}
+
+#[test]
 fn status_of_a_group_changes_only_where_it_differs() {
     let group = |status: Value| -> OperatorGroup {
         let mut object = json!({"metadata": {"name": "g", "namespace": "shop"}, "spec": {"serviceAccountName": "s"}});

@@ -196,7 +196,15 @@ fn deployment_with_another_selector_is_refused_with_the_way_out() {
     Arc::make_mut(&mut live.object)["spec"]["selector"] = json!({"matchLabels": {"app": "old"}});
     let step = cluster.step("a", 10);
     assert!(step.starts_with("Failed/InstallComponentFailed: install strategy failed: "), "{step}");
-    assert!(step.contains("spec.selector.matchLabels.app differs and is immutable; delete the Deployment"), "{step}");
+    let way_out = "spec.selector.matchLabels.app differs and is immutable; delete the Deployment";
+    assert!(step.contains(way_out), "{step}");
+    // Who has replaced it while it was installed, or after that.
+    for phase in ["Installing", "Succeeded"] {
+        cluster.csv_mut("a")["status"]["phase"] = json!(phase);
+        let step = cluster.step("a", 10);
+        assert!(step.starts_with("Failed/InstallCheckFailed: install failed: ") && step.contains(way_out), "{step}");
+        assert_eq!(cluster.decide("a", 10).deployments, [], "{phase}");
+    }
 }
 
 #[test]
@@ -286,6 +294,10 @@ fn condition_of_the_operator_before_holds_the_next_one() {
     let said = |status: &str| json!([{"type": "Upgradeable", "status": status, "reason": "R", "message": "by hand"}]);
     let stops = |why: &str| format!("Pending/OperatorConditionNotUpgradeable: operator is not upgradeable: {why}");
     let outdated = stops("the operatorcondition status \"Upgradeable\"=\"True\" is outdated");
+    let mut other = condition(1, json!("False"), said("False"));
+    for type_ in ["/spec/overrides/0/type", "/status/conditions/0/type"] {
+        *other.pointer_mut(type_).unwrap() = json!("Healthy");
+    }
     for (condition, expected) in [
         (condition(2, json!("True"), json!([])), String::new()),
         (condition(2, json!("Unknown"), json!([])), String::new()),
@@ -295,6 +307,8 @@ fn condition_of_the_operator_before_holds_the_next_one() {
         (condition(2, json!("True"), said("False")), stops("the operator is not upgradeable: by hand")),
         (condition(2, json!("True"), said("Unknown")), stops("the operator is not upgradeable: by hand")),
         (json!({"metadata": {"name": "a", "namespace": "shop", "generation": 2}, "spec": {}}), String::new()),
+        // No other type has a meaning.
+        (other, String::new()),
         // That of the new one means nothing here.
         (json!({"metadata": {"name": "b", "namespace": "shop"}, "spec": {"overrides": said("False")}}), String::new()),
     ] {
@@ -340,12 +354,15 @@ fn history_has_the_last_twenty_phases_and_reasons() {
     let last = status.conditions.last().unwrap();
     assert_eq!((last.phase.clone(), last.reason.as_str()), (Phase::InstallReady, "AllRequirementsMet"));
     assert_eq!(last.last_transition_time.as_ref().unwrap().0, at(30));
+    assert_eq!(last.last_update_time.as_ref().unwrap().0, at(30));
+    assert_eq!(status.last_update_time.as_ref().unwrap().0, at(30));
     // Another message alone is no other phase.
     let mut cluster = one("Installing", "InstallWaiting").deployed("a", waiting());
     cluster.csv_mut("a")["status"]["message"] = json!("something else");
     let (_, status) = cluster.decide("a", 11).status.unwrap();
     assert_eq!(status.conditions.len(), 1);
-    assert_eq!(status.last_transition_time.unwrap().0, at(10));
+    assert_eq!(status.last_update_time.as_ref().unwrap().0, at(11));
+    assert_eq!(status.last_transition_time.as_ref().unwrap().0, at(10));
 }
 
 /// What installing with the rights of the account takes.

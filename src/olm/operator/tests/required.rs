@@ -1,5 +1,5 @@
 use super::*;
-use crate::olm::api::cluster_service_version::Requirement;
+use crate::olm::api::cluster_service_version::{Requirement, RequirementStatus};
 use crate::olm::operator::rights::lacking;
 
 /// State and message of each line.
@@ -200,6 +200,49 @@ fn each_rule_is_looked_for_where_it_has_to_hold() {
     ] {
         assert_eq!(satisfied(field, rules.clone()), expected, "{field}: {rules:?}");
     }
+}
+
+/// By group, version, kind and name, with the uid of what is there.
+#[test]
+fn each_line_names_the_object_that_is_required() {
+    let mut cluster = with_rights(json!({"permissions": [{"serviceAccountName": "server",
+        "rules": [rule(&["get"], &["pods"]), rule(&["get"], &["secrets"])]}]}));
+    let definition = |name: &str| json!({"name": name, "version": "v1", "kind": "K"});
+    let service = json!({"group": "apps", "version": "v1", "kind": "Deployment", "name": "any"});
+    let own = json!({"group": "g.example.com", "version": "v1", "kind": "G", "name": "gs", "deploymentName": "server"});
+    let spec = json!({
+        "minKubeVersion": "1.0.0",
+        "customresourcedefinitions": {"owned": [definition("k.example.com")], "required": [definition("r.example.com")]},
+        "apiservicedefinitions": {"required": [service], "owned": [own]},
+        "nativeAPIs": [{"group": "apps", "version": "v1", "kind": "Deployment"}],
+    });
+    merge(&mut cluster.csv_mut("a")["spec"], &spec);
+    cluster.rules = vec![("shop", rule(&["get"], &["pods"]))];
+    let served = ["v1".to_owned()].into();
+    let found = Definition { uid: "uid-k".into(), served, is_available: true, ..Definition::default() };
+    cluster.definitions.insert("k.example.com".into(), found);
+    let found = ApiService { uid: "uid-s".into(), is_available: true, has_service: true, ..ApiService::default() };
+    cluster.services.insert("v1.apps".into(), found);
+    let cluster = cluster.marked();
+    let (_, status) = cluster.decide("a", 10).status.unwrap();
+    let told = status.requirement_status.iter().map(|it| {
+        let RequirementStatus { group, version, kind, name, status, uuid, .. } = it;
+        format!("{group}/{version}/{kind} {name}: {status:?} {uuid}")
+    });
+    let expected = [
+        "operators.coreos.com/v1alpha1/ClusterServiceVersion a: Present ",
+        "apiextensions.k8s.io/v1/CustomResourceDefinition k.example.com: Present uid-k",
+        "apiextensions.k8s.io/v1/CustomResourceDefinition r.example.com: NotPresent ",
+        "apiregistration.k8s.io/v1/APIService v1.apps: Present uid-s",
+        "apiregistration.k8s.io/v1/APIService v1.g.example.com: DeploymentFound ",
+        "apps/v1/Deployment v1.apps: Present ",
+        "/v1/ServiceAccount server: PresentNotSatisfied ",
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    let parts = status.requirement_status.last().unwrap().dependents.iter();
+    let parts = parts.map(|it| format!("{}/{}/{}: {:?} {}", it.group, it.version, it.kind, it.status, it.uuid));
+    let part = "rbac.authorization.k8s.io/v1/PolicyRule";
+    assert_eq!(parts.collect::<Vec<_>>(), [format!("{part}: Satisfied "), format!("{part}: NotSatisfied ")]);
 }
 
 #[test]

@@ -145,6 +145,20 @@ fn what_no_member_provides_any_more_is_taken_from_the_list() {
     }
 }
 
+#[test]
+fn what_may_be_provided_by_a_member_that_cannot_be_read_stays_in_the_list() {
+    let (object, widget) = (group("a", &["a"], &[GEAR, WIDGET], false), member("w", "Succeeded", &[WIDGET]));
+    let of = Group { object: &object, targets: targets(&object.spec, &BTreeMap::new()) };
+    let patch = |is_whole: bool| {
+        let tenants = [OfGroup { group: &of, members: vec![&widget], is_whole }];
+        let tenancy = Tenancy::new(&tenants);
+        assert_eq!(tenancy.verdict(&of, &widget), Verdict::Free);
+        tenancy.patch(&of)
+    };
+    assert_eq!(patch(false), None);
+    assert_eq!(patch(true).unwrap()["metadata"]["annotations"]["olm.providedAPIs"], WIDGET);
+}
+
 /// As documentation shows them.
 #[test]
 fn list_of_a_group_names_what_its_members_provide() {

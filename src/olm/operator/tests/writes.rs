@@ -46,6 +46,20 @@ fn deployment_has_what_the_version_names_and_what_its_pods_need_to_know() {
 }
 
 #[test]
+fn each_container_knows_the_name_of_the_condition() {
+    let mut cluster = installing();
+    let template = "/spec/install/spec/deployments/0/spec/template/spec";
+    let env = json!([{"name": "X", "value": "1"}]);
+    cluster.csv_mut("a").pointer_mut(template).unwrap()["containers"] =
+        json!([{"name": "c", "image": "i:1"}, {"name": "d", "image": "i:2", "env": env}]);
+    let [Write::Create { object, .. }] = &cluster.decide("a", 10).deployments[..] else { panic!("it is created") };
+    let containers = object["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    let name = json!({"name": "OPERATOR_CONDITION_NAME", "value": "a"});
+    let env: Vec<&Value> = containers.iter().map(|it| &it["env"]).collect();
+    assert_eq!(env, [&json!([name]), &json!([{"name": "X", "value": "1"}, name])]);
+}
+
+#[test]
 fn only_what_the_version_names_is_changed_back() {
     let cluster = installing().deployed("a", ready());
     let live = &cluster.deployments["server"];
@@ -263,6 +277,7 @@ fn accounts_of_the_operator_may_write_its_condition_and_no_other() {
     assert_eq!(binding["subjects"], json!([{"kind": "ServiceAccount", "name": "s", "namespace": "shop"}]));
     assert_eq!(binding["roleRef"]["name"], "a");
     assert_eq!(role["metadata"]["ownerReferences"][0]["uid"], "u");
+    assert_eq!(role["metadata"]["labels"], json!({"olm.managed": "true"}));
     assert_eq!(role["metadata"], binding["metadata"]);
     let writes = |live: &[&Value]| {
         let known = component::Known::new(live.iter().map(|it| Arc::new((*it).clone())));
