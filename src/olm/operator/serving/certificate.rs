@@ -159,6 +159,8 @@ pub(super) fn step(
     match stage {
         Stage::Telling { before, told, bundle } => {
             let Some(known) = known else { return (None, None) };
+            // After a clock has gone back, it counts from now on.
+            let told = told.filter(|at| at.duration_since(now) <= TOLD_WITHIN);
             let until = told.and_then(|at| at.checked_add(TOLD_WITHIN).ok());
             match (is_told, until) {
                 (Some(false), _) => (None, None),

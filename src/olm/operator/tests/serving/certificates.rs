@@ -36,6 +36,31 @@ fn certificate_is_made_anew_a_day_before_it_ends() {
     );
 }
 
+/// Whatever has failed before.
+#[test]
+fn certificate_of_what_has_failed_is_made_anew_too() {
+    let fail = |cluster: &mut Cluster| {
+        let status = json!({"phase": "Failed", "reason": "ComponentUnhealthy", "message": "m"});
+        merge(&mut cluster.csv_mut("a")["status"], &status);
+    };
+    let mut due = served(10 * DAY);
+    fail(&mut due);
+    let healthy = "Succeeded/InstallSucceeded: install strategy completed with no errors";
+    assert_eq!(due.step("a", 9 * DAY - 1), healthy, "it is not due");
+    let ends = format!("Pending/NeedsCertRotation: Secret {SECRET}: the certificate ends at {}", at(10 * DAY));
+    assert_eq!(due.step("a", 9 * DAY), ends);
+    let unusable = Stored::Unusable { cause: "tls.crt is none".to_owned(), version: "8".to_owned() };
+    for (stored, why) in [(Stored::Absent, "the Secret is missing"), (unusable, "tls.crt is none")] {
+        let mut spoilt = Cluster::served(with_webhooks("a", json!([validating()])));
+        fail(&mut spoilt);
+        spoilt.certificates.get_mut(SECRET).unwrap().stored = stored;
+        assert_eq!(spoilt.step("a", 20), format!("Pending/NeedsCertRotation: Secret {SECRET}: {why}"));
+        spoilt.settle(&mut at(20));
+        assert_eq!(spoilt.csvs[0]["status"]["phase"], "Succeeded", "{why}");
+        assert_eq!(spoilt.authorities(), ["made-1200"]);
+    }
+}
+
 /// Each step waits for what the API server has then, and pods of both kinds are believed in between.
 #[test]
 fn new_authority_is_known_everywhere_before_a_pod_has_a_certificate_of_it() {
@@ -112,6 +137,31 @@ fn somebody_who_takes_the_new_authority_away_is_waited_for() {
         json!("");
     let decision = cluster.decide_at("a", now + SignedDuration::from_secs(20));
     assert_eq!((decision.certificates.len(), decision.conversions.len()), (0, 1));
+}
+
+/// It would be waited for the time at which the clock was.
+#[test]
+fn clock_that_goes_back_holds_a_rotation_no_longer_than_api_servers_need() {
+    let mut cluster = served(10 * DAY);
+    cluster.csv_mut("a")["status"]["phase"] = json!("InstallReady");
+    let (now, mut lines) = (at(9 * DAY), Vec::new());
+    let next = Next { authority: pem("new"), told: None };
+    cluster.certificates.get_mut(SECRET).unwrap().next = Some(next);
+    let decision = cluster.decide_at("a", now);
+    cluster.carry_out("a", decision, now, &mut lines);
+    let told = now + SignedDuration::from_hours(1);
+    cluster.certificates.get_mut(SECRET).unwrap().next.as_mut().unwrap().told = Some(told);
+    let decision = cluster.decide_at("a", now);
+    assert!(matches!(&decision.certificates[..], [Step::Told { .. }]), "{:?}", decision.certificates);
+    cluster.carry_out("a", decision, now, &mut lines);
+    let until = now + SignedDuration::from_secs(10);
+    let decision = cluster.decide_at("a", until - SignedDuration::from_secs(1));
+    assert_eq!((decision.certificates.len(), decision.next), (0, Some(until)));
+    // One that goes forward shortens the time, and holds nothing.
+    for at in [until, now + SignedDuration::from_hours(1)] {
+        let decision = cluster.decide_at("a", at);
+        assert!(matches!(&decision.certificates[..], [Step::Store { .. }]), "{:?}", decision.certificates);
+    }
 }
 
 /// Whatever pods serve with: what was believed before is believed still.

@@ -86,6 +86,33 @@ fn installation_begins_anew_where_something_is_gone_that_pods_need() {
     }
 }
 
+/// Without pods that answer, they would refuse what others write.
+#[test]
+fn webhooks_of_an_operator_that_must_not_run_go_with_its_deployments() {
+    let mut csv = with_webhooks("a", json!([validating(), webhook("set.example.com", "MutatingAdmissionWebhook")]));
+    csv["spec"]["customresourcedefinitions"] =
+        json!({"owned": [{"name": "widgets.example.com", "version": "v1", "kind": "Widget"}]});
+    let mut cluster = Cluster::served(csv);
+    // Of another operator.
+    let mut theirs = cluster.object("ValidatingWebhookConfiguration", "").clone();
+    merge(&mut theirs["metadata"], &json!({"name": "theirs", "labels": {"olm.owner": "other"}}));
+    cluster.components.push(theirs);
+    let apis = json!({"olm.providedAPIs": "Widget.v1.example.com"});
+    cluster.others = vec![json!({"metadata": {"name": "g2", "namespace": "mall", "annotations": apis},
+        "spec": {"targetNamespaces": ["shop"], "staticProvidedAPIs": true}})];
+    let lines = cluster.settle(&mut at(20));
+    assert!(lines.contains(&"a: Failed/InterOperatorGroupOwnerConflict".to_owned()), "{lines:#?}");
+    assert!(cluster.deployments.is_empty(), "{lines:#?}");
+    let named = |kind: &str| {
+        let of_kind = cluster.components.iter().filter(|it| it["kind"] == kind);
+        of_kind.map(|it| it["metadata"]["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("ValidatingWebhookConfiguration"), ["theirs"]);
+    assert_eq!(named("MutatingWebhookConfiguration"), [""; 0]);
+    assert_eq!(named("Service"), ["server-service"], "what leads nowhere is no danger");
+    assert_eq!(lines.iter().filter(|it| it.starts_with("delete ")).count(), 2, "{lines:#?}");
+}
+
 fn refused(phase: &str, reason: &str, name: &str) -> Cluster {
     let mut cluster = Cluster::served(with_webhooks("a", json!([validating()])));
     cluster.csv_mut("a")["status"]["phase"] = json!(phase);

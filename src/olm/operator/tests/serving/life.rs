@@ -34,6 +34,17 @@ fn webhook_leads_to_pods_that_are_ready() {
 }
 
 #[test]
+fn certificate_is_made_for_all_hosts_in_the_name_of_the_provider() {
+    let mut csv = with_webhooks("a", json!([validating()]));
+    csv["spec"]["provider"] = json!({"name": "Example", "url": "https://example.com"});
+    csv["status"]["phase"] = json!("InstallReady");
+    let decision = Cluster::serving(csv).marked().decide("a", 10);
+    let hosts = ["server-service.shop", "server-service.shop.svc", "server-service.shop.svc.cluster.local"];
+    let (secret, organization) = (SECRET.to_owned(), "Example".to_owned());
+    assert_eq!(decision.certificates, [Step::Make { secret, hosts: hosts.map(str::to_owned).into(), organization }]);
+}
+
+#[test]
 fn certificate_that_is_there_is_used() {
     let mut cluster = Cluster::serving(with_webhooks("a", json!([validating()])));
     let mut known = stored(&["given"], at(10) + SignedDuration::from_hours(1000));
