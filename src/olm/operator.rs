@@ -192,7 +192,9 @@ fn on_its_way((since, long): (Timestamp, SignedDuration), now: Timestamp) -> Opt
 /// Decides for one ClusterServiceVersion, no more than one step.
 fn step(facts: &Facts<'_>, now: Timestamp) -> Decision {
     let csv = facts.csv;
-    let before = csv.status.clone().unwrap_or_default();
+    let none = ClusterServiceVersionStatus::default();
+    let known = csv.status.as_ref().unwrap_or(&none);
+    let before = state::in_time(known.clone(), now);
     if csv.metadata.deletion_timestamp.is_some() {
         return end(facts);
     }
@@ -232,7 +234,7 @@ fn step(facts: &Facts<'_>, now: Timestamp) -> Decision {
         after.certs_rotate_at = Some(Time(at));
         after.certs_last_updated = Some(Time(now));
     }
-    let status = (after != before).then(|| (state.into_iter().collect(), Box::new(after)));
+    let status = (after != *known).then(|| (state.into_iter().collect(), Box::new(after)));
     // What it is has to be written before it is acted upon, so that a process that ends in between goes on at the same place.
     components.extend(of_groups);
     let patch = None;

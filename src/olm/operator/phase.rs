@@ -15,12 +15,16 @@ use crate::olm::api::cluster_service_version::{
     reason,
 };
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 /// Installing that takes longer has failed.
 const INSTALL: SignedDuration = SignedDuration::from_mins(5);
 
 /// Deployments that are not ready are told of only once they were waited for so long: most become ready before.
 const WAITS: SignedDuration = SignedDuration::from_secs(5);
+
+/// So many bytes of annotations may an object have.
+const MOST_ANNOTATIONS: usize = 256 << 10;
 
 /// What one look comes to.
 #[derive(Debug, Default)]
@@ -198,7 +202,16 @@ fn rank(health: &Health) -> u8 {
 
 /// Why a Deployment cannot be written.
 fn failure(facts: &Facts<'_>, writes: &[Write]) -> Option<String> {
-    writes.iter().find_map(|write| facts.failing.get(write.name())).cloned()
+    let (write, error) = writes.iter().find_map(|write| Some((write, facts.failing.get(write.name())?)))?;
+    let annotations = write.object().and_then(|it| it.pointer("/spec/template/metadata/annotations")?.as_object());
+    let of = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
+    // The error does not say where they come from.
+    match annotations.into_iter().flatten().map(of).sum::<usize>() > MOST_ANNOTATIONS {
+        false => Some(error.clone()),
+        true => Some(format!(
+            "{error}; all annotations of the ClusterServiceVersion go to its pods: remove some, or make them shorter"
+        )),
+    }
 }
 
 fn component_failed(error: &str) -> State {

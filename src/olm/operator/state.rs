@@ -3,15 +3,26 @@
 use crate::olm::api::cluster_service_version::{
     ClusterServiceVersion, ClusterServiceVersionCondition, ClusterServiceVersionStatus, Phase,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// How many phases and reasons are remembered.
 const REMEMBERED: usize = 20;
+/// Clocks of those who write statuses differ by no more than this.
+const APART: SignedDuration = SignedDuration::from_mins(1);
 
 /// What it says of itself.
 pub(super) fn phase(csv: &ClusterServiceVersion) -> Phase {
     csv.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default()
+}
+
+/// The status with a time that has come: what was in its phase from then on would be waited for until a clock is there that has gone back,
+/// or that somebody has made up.
+pub(super) fn in_time(mut status: ClusterServiceVersionStatus, now: Timestamp) -> ClusterServiceVersionStatus {
+    if status.last_transition_time.as_ref().is_some_and(|time| time.0.duration_since(now) > APART) {
+        status.last_transition_time = Some(Time(now));
+    }
+    status
 }
 
 /// What a ClusterServiceVersion is said to be.

@@ -5,6 +5,7 @@ mod copies;
 mod drift;
 mod given;
 mod groups;
+mod hostile;
 mod object;
 mod phases;
 mod required;
