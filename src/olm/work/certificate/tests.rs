@@ -119,6 +119,27 @@ fn certificate_of_a_deployment_is_for_all_its_hosts_and_of_an_authority_of_its_o
     assert_eq!(subject(&made.certificate).0, "O=Example,CN=server-service.shop");
 }
 
+/// Algorithm and curve of the key of a certificate.
+fn key_of(pem: &str) -> [String; 2] {
+    use x509_cert::der::Decode;
+    use x509_cert::der::asn1::ObjectIdentifier;
+    let der =
+        <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::from_pem_slice(pem.as_bytes());
+    let found = x509_cert::Certificate::from_der(&der.unwrap()).unwrap().tbs_certificate;
+    let algorithm = found.subject_public_key_info.algorithm;
+    let curve = algorithm.parameters.unwrap().decode_as::<ObjectIdentifier>().unwrap();
+    [algorithm.oid, curve].map(|id| id.to_string())
+}
+
+#[test]
+fn keys_of_authorities_and_certificates_are_of_the_curve_p_256() {
+    let (of_operator, own) = (serving(&HOSTS).0, Made::new(HOST, "", now()).unwrap());
+    // id-ecPublicKey and secp256r1.
+    for pem in [&of_operator.authority, &of_operator.certificate, &own.authorities, &own.certificate] {
+        assert_eq!(key_of(pem), ["1.2.840.10045.2.1", "1.2.840.10045.3.1.7"]);
+    }
+}
+
 #[test]
 fn secret_of_a_deployment_that_is_spoilt_or_for_other_hosts_says_so() {
     let ((made, hosts), (other, _)) = (serving(&HOSTS), serving(&HOSTS));

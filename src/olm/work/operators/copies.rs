@@ -360,3 +360,6 @@ impl Copy<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

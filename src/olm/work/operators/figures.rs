@@ -73,3 +73,65 @@ impl OperatorFigures {
         csvs.chain(groups).chain(conditions).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::watcher::Event;
+    use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+    use crate::olm::metrics::{OperatorsSnapshot, text};
+    use serde_json::json;
+
+    fn csv(name: &str, version: u64, phase: &str, reason: &str) -> ClusterServiceVersion {
+        let metadata = json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": version.to_string()});
+        let status = json!({"phase": phase, "reason": reason});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"version": "1.0.0"}, "status": status})).unwrap()
+    }
+
+    /// What a scrape shows of them.
+    fn samples(figures: &OperatorFigures) -> Vec<String> {
+        let snapshot =
+            OperatorsSnapshot { csvs: figures.csvs(), upgrades: figures.upgrades(), ..OperatorsSnapshot::default() };
+        text(&snapshot).lines().filter(|line| line.starts_with("csv_")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn series_are_those_of_the_present_phase_and_end_with_the_version() {
+        let (figures, live) = (OperatorFigures::default(), Live::detached());
+        let count = |upgrades: u64| format!("csv_upgrade_count {upgrades}");
+        assert_eq!(samples(&figures), [count(0)]);
+        figures.show(live.clone());
+        let tell = |event: Event<ClusterServiceVersion>| live.csvs.on_event(Ok(event));
+        tell(Event::Init);
+        tell(Event::InitApply(csv("a", 1, "Pending", "RequirementsNotMet")));
+        assert_eq!(samples(&figures), [count(0)], "there may be more of them");
+        tell(Event::InitDone);
+        let of = |name: &str| format!("namespace=\"shop\",name=\"{name}\",version=\"1.0.0\"");
+        let succeeded = |name: &str, value: u8| format!("csv_succeeded{{{}}} {value}", of(name));
+        let abnormal = |name: &str, phase: &str, reason: &str| {
+            format!("csv_abnormal{{{},phase=\"{phase}\",reason=\"{reason}\"}} 1", of(name))
+        };
+        let one = || "csv_count 1".to_owned();
+        let waits = abnormal("a", "Pending", "RequirementsNotMet");
+        assert_eq!(samples(&figures), [one(), succeeded("a", 0), waits, count(0)]);
+        // Neither the former phase nor the former reason stays.
+        tell(Event::Apply(csv("a", 2, "Failed", "InstallCheckFailed")));
+        let failed = abnormal("a", "Failed", "InstallCheckFailed");
+        assert_eq!(samples(&figures), [one(), succeeded("a", 0), failed, count(0)]);
+        tell(Event::Apply(csv("a", 3, "Succeeded", "InstallSucceeded")));
+        assert_eq!(samples(&figures), [one(), succeeded("a", 1), count(0)]);
+        tell(Event::Apply(csv("b", 4, "Installing", "InstallWaiting")));
+        tell(Event::Apply(csv("a", 5, "Replacing", "BeingReplaced")));
+        figures.on_upgrade();
+        let (a, b) = (abnormal("a", "Replacing", "BeingReplaced"), abnormal("b", "Installing", "InstallWaiting"));
+        let expected = ["csv_count 2".to_owned(), succeeded("a", 0), succeeded("b", 0), a, b, count(1)];
+        assert_eq!(samples(&figures), expected);
+        tell(Event::Delete(csv("a", 6, "Deleting", "Replaced")));
+        tell(Event::Apply(csv("b", 7, "Succeeded", "InstallSucceeded")));
+        assert_eq!(samples(&figures), [one(), succeeded("b", 1), count(1)]);
+        // A watch that begins anew does not tell of what has gone meanwhile.
+        tell(Event::Init);
+        tell(Event::InitDone);
+        assert_eq!(samples(&figures), ["csv_count 0".to_owned(), count(1)]);
+    }
+}

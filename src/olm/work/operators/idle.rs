@@ -97,3 +97,6 @@ impl Idle {
         self.before = Some(Before { known, served, refused, all });
     }
 }
+
+#[cfg(test)]
+mod tests;

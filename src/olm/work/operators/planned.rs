@@ -68,3 +68,102 @@ impl Planned {
         self.next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::followed::View;
+    use crate::olm::work::operators::memory::Memory;
+    use crate::olm::work::operators::roles::Views;
+    use crate::olm::work::operators::seen::Seen;
+    use serde_json::{Value, json};
+
+    fn put<V: View>(views: &mut Views<V>, (namespace, name): (&str, &str), mut object: Value) {
+        object["metadata"]["namespace"] = json!(namespace);
+        object["metadata"]["name"] = json!(name);
+        let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+        views.insert(key, Arc::new(V::of(serde_json::from_value(object).unwrap())));
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// It works for all namespaces, and lacks something since second 10, which counts from second 40 on.
+    fn lacking() -> Value {
+        json!({"metadata": {"annotations": {"olm.targetNamespaces": ""}}, "spec": {},
+            "status": {"phase": "Pending", "reason": "RequirementsNotMet", "lastTransitionTime": at(10).to_string()}})
+    }
+
+    fn seen() -> Seen {
+        let mut seen = Seen::default();
+        put(&mut seen.csvs, ("shop", "a"), lacking());
+        put(&mut seen.namespaces, ("", "shop"), json!({}));
+        put(&mut seen.namespaces, ("", "mall"), json!({}));
+        seen
+    }
+
+    fn known(seen: &Seen) -> Known {
+        Known::of(seen.clone(), &Memory::default(), Ok(semver::Version::new(1, 33, 2)))
+    }
+
+    /// Whether what was planned at second 20 holds at that second after this change.
+    fn holds_after(change: fn(&mut Seen)) -> bool {
+        let mut seen = seen();
+        let (_, planned) = Planned::of(&known(&seen), Rules::default(), at(20));
+        change(&mut seen);
+        planned.holds(&known(&seen), &Rules::default(), at(20))
+    }
+
+    #[test]
+    fn plan_holds_until_something_changes_that_copies_depend_on() {
+        let changes: [(&str, fn(&mut Seen)); 6] = [
+            ("a version", |it| put(&mut it.csvs, ("shop", "a"), lacking())),
+            ("another version", |it| put(&mut it.csvs, ("mall", "b"), lacking())),
+            ("a version that goes", |it| drop(it.csvs.remove("shop/a"))),
+            ("one that cannot be read", |it| it.unread_csvs.push(("mall".to_owned(), "b".to_owned()))),
+            ("another namespace", |it| put(&mut it.namespaces, ("", "park"), json!({}))),
+            ("a namespace that goes", |it| {
+                put(&mut it.namespaces, ("", "mall"), json!({"metadata": {"deletionTimestamp": at(1).to_string()}}));
+            }),
+        ];
+        for (what, change) in changes {
+            assert!(!holds_after(change), "{what}");
+        }
+        let others: [(&str, fn(&mut Seen)); 4] = [
+            ("nothing", |_| {}),
+            ("labels of a namespace", |it| {
+                put(&mut it.namespaces, ("", "mall"), json!({"metadata": {"labels": {"x": "y"}}}));
+            }),
+            ("a group", |it| put(&mut it.groups, ("shop", "g"), json!({"spec": {}}))),
+            ("a Deployment", |it| put(&mut it.deployments, ("shop", "server"), json!({}))),
+        ];
+        for (what, change) in others {
+            assert!(holds_after(change), "{what}");
+        }
+    }
+
+    #[test]
+    fn plan_holds_for_the_same_rules_and_until_something_lasts() {
+        let known = known(&seen());
+        let (plan, planned) = Planned::of(&known, Rules::default(), at(20));
+        assert_eq!((plan.sources.len(), planned.next()), (1, Some(at(40))));
+        assert!(planned.holds(&known, &Rules::default(), at(39)));
+        assert!(!planned.holds(&known, &Rules::default(), at(40)));
+        let disabled = Rules { disabled: true, ..Rules::default() };
+        assert!(!planned.holds(&known, &disabled, at(39)));
+        // Once it lasts, nothing else is waited for.
+        let (_, planned) = Planned::of(&known, Rules::default(), at(40));
+        assert_eq!(planned.next(), None);
+        assert!(planned.holds(&known, &Rules::default(), at(1000)));
+    }
+
+    #[test]
+    fn copies_of_what_cannot_be_read_stay() {
+        let mut seen = seen();
+        seen.unread_csvs.push(("mall".to_owned(), "b".to_owned()));
+        let (plan, _) = Planned::of(&known(&seen), Rules::default(), at(20));
+        let key = ("mall".to_owned(), "b".to_owned());
+        assert_eq!((plan.sources[&key].course, plan.originals.contains(&key)), (Course::Kept, true));
+    }
+}

@@ -1,0 +1,240 @@
+use super::*;
+use crate::cluster::followed::View;
+use crate::olm::api::keys::label;
+use crate::olm::work::operators::memory::Memory;
+use crate::olm::work::operators::roles::Views;
+use crate::olm::work::operators::seen::Seen;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+type Refused = BTreeMap<String, String>;
+
+/// An object of this name, with the namespace before it where there is one.
+fn put<V: View>(views: &mut Views<V>, name: &str, mut object: Value) {
+    let (namespace, own) = name.split_once('/').unwrap_or(("", name));
+    object["metadata"]["namespace"] = json!(namespace);
+    object["metadata"]["name"] = json!(own);
+    views.insert(name.to_owned(), Arc::new(V::of(serde_json::from_value(object).unwrap())));
+}
+
+/// One of each kind that the namespace `shop` may depend on.
+fn seen() -> Seen {
+    let mut seen = Seen::default();
+    let made = json!({"metadata": {"labels": {label::MANAGED: "true", label::DEPLOYMENT_SPEC_HASH: "x"}}});
+    let mut deployment = made.clone();
+    deployment["spec"] = json!({"replicas": 1});
+    put(&mut seen.csvs, "shop/a", json!({"spec": {}}));
+    put(&mut seen.groups, "shop/g", json!({"spec": {}}));
+    put(&mut seen.conditions, "shop/a", json!({"spec": {}}));
+    put(&mut seen.subscribers, "shop/s", json!({"spec": {}}));
+    put(&mut seen.deployments, "shop/server", deployment);
+    put(&mut seen.namespaces, "shop", json!({}));
+    put(&mut seen.definitions, "widgets.example.com", json!({"spec": {"versions": [{"name": "v1", "served": true}]}}));
+    put(&mut seen.api_services, "v1.gears.example.com", json!({}));
+    put(&mut seen.accounts, "shop/server", json!({}));
+    put(&mut seen.roles.roles, "shop/server", made.clone());
+    put(&mut seen.roles.cluster_bindings, "server", json!({}));
+    put(&mut seen.services, "shop/server-service", made.clone());
+    put(&mut seen.validating, "check.example.com-x", made);
+    put(&mut seen.proxies, "cluster", json!({}));
+    seen
+}
+
+fn known(seen: &Seen, memory: &Memory) -> Known {
+    Known::of(seen.clone(), memory, Ok(semver::Version::new(1, 33, 2)))
+}
+
+fn tenant(known: &Known) -> Tenant<'_> {
+    Tenant { apis: Verdict::Free, namespaces: known.labels(), copies: Copies::default() }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// After a turn in which there was nothing to do in `shop`.
+struct After {
+    memory: Memory,
+    seen: Seen,
+    idle: Idle,
+    at: Instant,
+}
+
+impl After {
+    /// `next`: when there will be.
+    fn turn(next: Option<Timestamp>) -> After {
+        let (memory, seen, at) = (Memory::default(), seen(), Instant::now());
+        let (known, mut idle) = (known(&seen, &memory), Idle::default());
+        let (served, refused) = (Kinds::new(), Refused::new());
+        idle.begin(Around { known: &known, served: &served, refused: &refused }, at);
+        idle.keep("shop", vec![tenant(&known)], next);
+        idle.end(known, served, refused, at);
+        After { memory, seen, idle, at }
+    }
+
+    /// What is found so long after it, and when there will be something to do.
+    fn found(
+        &mut self,
+        (known, tenants): (&Known, &[Tenant<'_>]),
+        (served, refused): (&Kinds, &Refused),
+        (now, later): (Timestamp, Duration),
+    ) -> Option<Option<Timestamp>> {
+        self.idle.begin(Around { known, served, refused }, self.at + later);
+        self.idle.is_idle(known, ("shop", tenants), now)
+    }
+
+    /// Whether there is nothing to do either if that is known.
+    fn is_idle(&mut self, known: &Known) -> bool {
+        let (served, refused) = (Kinds::new(), Refused::new());
+        self.found((known, &[tenant(known)]), (&served, &refused), (at(0), Duration::ZERO)).is_some()
+    }
+}
+
+/// Whether there is nothing to do either after this change.
+fn is_idle_after(change: fn(&mut Seen)) -> bool {
+    let mut after = After::turn(None);
+    let mut seen = after.seen.clone();
+    change(&mut seen);
+    let known = known(&seen, &after.memory);
+    after.is_idle(&known)
+}
+
+#[test]
+fn namespace_is_looked_at_again_where_something_has_changed_that_all_depend_on() {
+    let changes: [(&str, fn(&mut Seen)); 15] = [
+        ("a group", |it| put(&mut it.groups, "shop/g", json!({"spec": {}}))),
+        ("another group", |it| put(&mut it.groups, "mall/g", json!({"spec": {}}))),
+        ("labels of a namespace", |it| put(&mut it.namespaces, "shop", json!({"metadata": {"labels": {"x": "y"}}}))),
+        ("another namespace", |it| put(&mut it.namespaces, "mall", json!({}))),
+        ("a namespace that goes", |it| {
+            put(&mut it.namespaces, "shop", json!({"metadata": {"deletionTimestamp": at(1).to_string()}}));
+        }),
+        ("a definition", |it| put(&mut it.definitions, "widgets.example.com", json!({}))),
+        ("an APIService", |it| {
+            put(&mut it.api_services, "v1.gears.example.com", json!({"metadata": {"uid": "u"}}));
+        }),
+        ("an account that goes", |it| drop(it.accounts.remove("shop/server"))),
+        ("a Role", |it| put(&mut it.roles.roles, "shop/other", json!({}))),
+        ("a RoleBinding", |it| put(&mut it.roles.bindings, "shop/other", json!({}))),
+        ("a ClusterRole", |it| put(&mut it.roles.cluster_roles, "other", json!({}))),
+        ("a ClusterRoleBinding", |it| drop(it.roles.cluster_bindings.remove("server"))),
+        ("a Service", |it| drop(it.services.remove("shop/server-service"))),
+        ("a webhook configuration", |it| put(&mut it.validating, "check.example.com-x", json!({}))),
+        ("the proxy", |it| put(&mut it.proxies, "cluster", json!({"status": {"httpProxy": "http://p"}}))),
+    ];
+    for (what, change) in changes {
+        assert!(!is_idle_after(change), "{what}");
+    }
+    assert!(is_idle_after(|_| {}));
+}
+
+#[test]
+fn namespace_is_looked_at_again_where_something_of_its_own_has_changed() {
+    let changes: [(&str, fn(&mut Seen)); 8] = [
+        ("a version", |it| put(&mut it.csvs, "shop/a", json!({"spec": {}}))),
+        ("another version", |it| put(&mut it.csvs, "shop/b", json!({"spec": {}}))),
+        ("a version that goes", |it| drop(it.csvs.remove("shop/a"))),
+        ("a condition", |it| put(&mut it.conditions, "shop/a", json!({"spec": {}}))),
+        ("a Deployment", |it| put(&mut it.deployments, "shop/server", json!({}))),
+        ("a Deployment that goes", |it| drop(it.deployments.remove("shop/server"))),
+        ("who scales a Deployment", |it| {
+            let mut live = (*it.deployments["shop/server"]).clone();
+            live.scaled = true;
+            it.deployments.insert("shop/server".to_owned(), Arc::new(live));
+        }),
+        ("a Subscription", |it| put(&mut it.subscribers, "shop/s", json!({"spec": {"config": {}}}))),
+    ];
+    for (what, change) in changes {
+        assert!(!is_idle_after(change), "{what}");
+    }
+}
+
+/// Most of what happens is about one of many.
+#[test]
+fn namespace_is_idle_whatever_changes_in_others() {
+    let changes: [(&str, fn(&mut Seen)); 5] = [
+        ("a version", |it| put(&mut it.csvs, "mall/a", json!({"spec": {}}))),
+        ("a condition", |it| put(&mut it.conditions, "mall/a", json!({"spec": {}}))),
+        ("a Deployment", |it| put(&mut it.deployments, "mall/server", json!({}))),
+        ("a Subscription", |it| put(&mut it.subscribers, "mall/s", json!({"spec": {"config": {}}}))),
+        ("a definition as it was", |it| {
+            let versions = json!([{"name": "v1", "served": true, "schema": {"new": true}}]);
+            put(&mut it.definitions, "widgets.example.com", json!({"spec": {"versions": versions}}));
+        }),
+    ];
+    for (what, change) in changes {
+        assert!(is_idle_after(change), "{what}");
+    }
+}
+
+#[test]
+fn fields_that_the_server_keeps_and_another_version_of_it_are_looked_at_again() {
+    let mut after = After::turn(None);
+    let answer = (*after.seen.deployments["shop/server"].object).clone();
+    let mut written = answer.clone();
+    written["spec"]["replicas"] = json!(2);
+    let id = ("shop".to_owned(), "server".to_owned());
+    after.memory.on_deployment(&id, (&written, &answer));
+    let kept = known(&after.seen, &after.memory);
+    assert!(!after.is_idle(&kept));
+    for version in [Ok(semver::Version::new(1, 34, 0)), Err("it refuses".to_owned())] {
+        let mut after = After::turn(None);
+        let other = Known::of(after.seen.clone(), &after.memory, version);
+        assert!(!after.is_idle(&other));
+    }
+}
+
+#[test]
+fn kinds_refusals_and_what_the_group_means_are_looked_at_again() {
+    let (no_kinds, no_errors) = (Kinds::new(), Refused::new());
+    let kinds = Kinds::from([("apps".to_owned(), "v1".to_owned(), "Deployment".to_owned())]);
+    let errors = Refused::from([("Service shop/server-service".to_owned(), "no".to_owned())]);
+    let mut copies = Copies::default();
+    copies.uids.insert("mall".to_owned(), "u".to_owned());
+    let any = known(&seen(), &Memory::default());
+    let same = || vec![tenant(&any)];
+    let rows = [
+        ("nothing", same(), &no_kinds, &no_errors, true),
+        ("kinds", same(), &kinds, &no_errors, false),
+        ("refusals", same(), &no_kinds, &errors, false),
+        ("its group", vec![Tenant { apis: Verdict::Waits, ..tenant(&any) }], &no_kinds, &no_errors, false),
+        ("a copy", vec![Tenant { copies, ..tenant(&any) }], &no_kinds, &no_errors, false),
+        ("another version", [same(), same()].concat(), &no_kinds, &no_errors, false),
+    ];
+    for (what, tenants, kinds, errors, is_idle) in rows {
+        let mut after = After::turn(None);
+        let known = known(&after.seen, &after.memory);
+        let found = after.found((&known, &tenants), (kinds, errors), (at(0), Duration::ZERO));
+        assert_eq!(found.is_some(), is_idle, "{what}");
+    }
+}
+
+#[test]
+fn namespace_is_looked_at_again_when_its_time_has_come_and_after_a_while_in_any_case() {
+    let (kinds, errors) = (Kinds::new(), Refused::new());
+    let found = |next: Option<i64>, now: i64, later: Duration| {
+        let mut after = After::turn(next.map(at));
+        let known = known(&after.seen, &after.memory);
+        after.found((&known, &[tenant(&known)]), (&kinds, &errors), (at(now), later))
+    };
+    assert_eq!(found(Some(10), 9, Duration::ZERO), Some(Some(at(10))));
+    assert_eq!(found(Some(10), 10, Duration::ZERO), None);
+    assert_eq!(found(None, 10, ALL_AFTER - Duration::from_nanos(1)), Some(None));
+    assert_eq!(found(None, 10, ALL_AFTER), None);
+    // Turns in between do not put that off.
+    let mut after = After::turn(None);
+    let now = known(&after.seen, &after.memory);
+    let half = (at(0), ALL_AFTER / 2);
+    assert_eq!(after.found((&now, &[tenant(&now)]), (&kinds, &errors), half), Some(None));
+    let second = known(&after.seen, &after.memory);
+    after.idle.end(second, Kinds::new(), Refused::new(), after.at + half.1);
+    assert_eq!(after.found((&now, &[tenant(&now)]), (&kinds, &errors), (at(0), ALL_AFTER)), None);
+}
+
+#[test]
+fn namespace_in_which_something_was_done_is_looked_at_again() {
+    let mut after = After::turn(None);
+    after.idle.forget("shop");
+    let known = known(&after.seen, &after.memory);
+    assert!(!after.is_idle(&known));
+}
