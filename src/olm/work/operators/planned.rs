@@ -72,18 +72,10 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::followed::View;
     use crate::olm::work::operators::memory::Memory;
-    use crate::olm::work::operators::roles::Views;
     use crate::olm::work::operators::seen::Seen;
+    use crate::olm::work::operators::seen::tests::put;
     use serde_json::{Value, json};
-
-    fn put<V: View>(views: &mut Views<V>, (namespace, name): (&str, &str), mut object: Value) {
-        object["metadata"]["namespace"] = json!(namespace);
-        object["metadata"]["name"] = json!(name);
-        let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
-        views.insert(key, Arc::new(V::of(serde_json::from_value(object).unwrap())));
-    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -97,9 +89,9 @@ mod tests {
 
     fn seen() -> Seen {
         let mut seen = Seen::default();
-        put(&mut seen.csvs, ("shop", "a"), lacking());
-        put(&mut seen.namespaces, ("", "shop"), json!({}));
-        put(&mut seen.namespaces, ("", "mall"), json!({}));
+        put(&mut seen.csvs, "shop/a", lacking());
+        put(&mut seen.namespaces, "shop", json!({}));
+        put(&mut seen.namespaces, "mall", json!({}));
         seen
     }
 
@@ -118,13 +110,13 @@ mod tests {
     #[test]
     fn plan_holds_until_something_changes_that_copies_depend_on() {
         let changes: [(&str, fn(&mut Seen)); 6] = [
-            ("a version", |it| put(&mut it.csvs, ("shop", "a"), lacking())),
-            ("another version", |it| put(&mut it.csvs, ("mall", "b"), lacking())),
+            ("a version", |it| put(&mut it.csvs, "shop/a", lacking())),
+            ("another version", |it| put(&mut it.csvs, "mall/b", lacking())),
             ("a version that goes", |it| drop(it.csvs.remove("shop/a"))),
             ("one that cannot be read", |it| it.unread_csvs.push(("mall".to_owned(), "b".to_owned()))),
-            ("another namespace", |it| put(&mut it.namespaces, ("", "park"), json!({}))),
+            ("another namespace", |it| put(&mut it.namespaces, "park", json!({}))),
             ("a namespace that goes", |it| {
-                put(&mut it.namespaces, ("", "mall"), json!({"metadata": {"deletionTimestamp": at(1).to_string()}}));
+                put(&mut it.namespaces, "mall", json!({"metadata": {"deletionTimestamp": at(1).to_string()}}));
             }),
         ];
         for (what, change) in changes {
@@ -133,10 +125,10 @@ mod tests {
         let others: [(&str, fn(&mut Seen)); 4] = [
             ("nothing", |_| {}),
             ("labels of a namespace", |it| {
-                put(&mut it.namespaces, ("", "mall"), json!({"metadata": {"labels": {"x": "y"}}}));
+                put(&mut it.namespaces, "mall", json!({"metadata": {"labels": {"x": "y"}}}));
             }),
-            ("a group", |it| put(&mut it.groups, ("shop", "g"), json!({"spec": {}}))),
-            ("a Deployment", |it| put(&mut it.deployments, ("shop", "server"), json!({}))),
+            ("a group", |it| put(&mut it.groups, "shop/g", json!({"spec": {}}))),
+            ("a Deployment", |it| put(&mut it.deployments, "shop/server", json!({}))),
         ];
         for (what, change) in others {
             assert!(holds_after(change), "{what}");
@@ -156,6 +148,15 @@ mod tests {
         let (_, planned) = Planned::of(&known, Rules::default(), at(40));
         assert_eq!(planned.next(), None);
         assert!(planned.holds(&known, &Rules::default(), at(1000)));
+    }
+
+    #[test]
+    fn configuration_of_another_name_switches_no_copies_off() {
+        let mut seen = seen();
+        for (name, is_off) in [("other", false), ("cluster", true)] {
+            put(&mut seen.configs, name, json!({"spec": {"features": {"disableCopiedCSVs": true}}}));
+            assert_eq!(known(&seen).has_no_copies(), is_off, "{name}");
+        }
     }
 
     #[test]

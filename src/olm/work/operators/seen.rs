@@ -66,3 +66,19 @@ impl Seen {
         })
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::cluster::followed::View;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    /// Adds an object of this name, with the namespace before it where there is one.
+    pub(in crate::olm::work::operators) fn put<V: View>(views: &mut Views<V>, name: &str, mut object: Value) {
+        let (namespace, own) = id(name);
+        object["metadata"]["namespace"] = json!(namespace);
+        object["metadata"]["name"] = json!(own);
+        views.insert(name.to_owned(), Arc::new(V::of(serde_json::from_value(object).unwrap())));
+    }
+}

@@ -105,3 +105,63 @@ impl Turns {
         next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::olm::api::keys::label;
+    use crate::olm::operator::component::Write;
+    use crate::olm::operator::turn::Action;
+    use crate::olm::work::operators::memory::Memory;
+    use crate::olm::work::operators::seen::Seen;
+    use crate::olm::work::operators::seen::tests::put;
+    use serde_json::json;
+
+    /// What is written of the second names of roles.
+    fn written(seen: &Seen) -> Vec<String> {
+        let known = Known::of(seen.clone(), &Memory::default(), Ok(semver::Version::new(1, 33, 2)));
+        let (served, refused) = (Kinds::new(), BTreeMap::new());
+        let beside = Beside {
+            served: &served,
+            refused: &refused,
+            certificates: &|_| BTreeMap::new(),
+            copies: &|_, _| book::Copies::default(),
+        };
+        let mut written = Vec::new();
+        Turns::default().turn(&known, beside, (Timestamp::UNIX_EPOCH, Instant::now()), &mut |action| match action {
+            Action::Component(Write::Create { id, .. }) => written.push(format!("create {}", id.name)),
+            Action::Component(Write::Replace { id, .. }) => written.push(format!("replace {}", id.name)),
+            Action::Component(Write::Delete { id, .. }) => written.push(format!("delete {}", id.name)),
+            _ => {}
+        });
+        written.retain(|line| !line.contains(" olm.og."));
+        written.sort();
+        written
+    }
+
+    /// Else a group could take a role of the cluster away by its name.
+    #[test]
+    fn roles_of_a_group_have_second_names_where_no_other_group_or_role_has_them() {
+        let group = json!({"spec": {"targetNamespaces": ["shop"]}});
+        let all = ["create one-admin", "create one-edit", "create one-view"];
+        let mut seen = Seen::default();
+        put(&mut seen.groups, "shop/one", group.clone());
+        assert_eq!(written(&seen), all);
+        // What was made for one of them goes when there are two.
+        put(&mut seen.groups, "mall/one", group);
+        let labels = json!({label::MANAGED: "true", label::OWNER: "one", label::OWNER_NAMESPACE: "shop",
+            label::OWNER_KIND: "OperatorGroup"});
+        let made = json!({"metadata": {"uid": "u", "labels": labels}, "rules": []});
+        put(&mut seen.roles.cluster_roles, "one-view", made);
+        assert_eq!(written(&seen), ["delete one-view"]);
+        seen.roles.cluster_roles.clear();
+        assert_eq!(written(&seen), [""; 0]);
+        seen.groups.remove("mall/one");
+        assert_eq!(written(&seen), all);
+        for labels in [json!({}), json!({label::MANAGED: "true"})] {
+            let theirs = json!({"metadata": {"uid": "u", "labels": labels}, "rules": []});
+            put(&mut seen.roles.cluster_roles, "one-view", theirs);
+            assert_eq!(written(&seen), &all[..2], "{labels}");
+        }
+    }
+}

@@ -1,21 +1,12 @@
 use super::*;
-use crate::cluster::followed::View;
 use crate::olm::api::keys::label;
 use crate::olm::work::operators::memory::Memory;
-use crate::olm::work::operators::roles::Views;
 use crate::olm::work::operators::seen::Seen;
-use serde_json::{Value, json};
+use crate::olm::work::operators::seen::tests::put;
+use serde_json::json;
 use std::sync::Arc;
 
 type Refused = BTreeMap<String, String>;
-
-/// An object of this name, with the namespace before it where there is one.
-fn put<V: View>(views: &mut Views<V>, name: &str, mut object: Value) {
-    let (namespace, own) = name.split_once('/').unwrap_or(("", name));
-    object["metadata"]["namespace"] = json!(namespace);
-    object["metadata"]["name"] = json!(own);
-    views.insert(name.to_owned(), Arc::new(V::of(serde_json::from_value(object).unwrap())));
-}
 
 /// One of each kind that the namespace `shop` may depend on.
 fn seen() -> Seen {
