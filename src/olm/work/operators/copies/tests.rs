@@ -34,9 +34,11 @@ fn keeper() -> Keeper {
     let shared =
         Shared { book: Mutex::default(), woken: Notify::new(), changed: Arc::default(), told: Mutex::new(None) };
     shared.book().set(plan);
+    let objects = Objects::reader(kube::Client::new(mock, "default"));
     Keeper {
         shared: Arc::new(shared),
-        objects: Objects::reader(kube::Client::new(mock, "default")),
+        written: objects.answered_by_metadata(),
+        objects,
         leading: watch::channel(false).1,
         jobs: JoinSet::new(),
         failed: BTreeMap::new(),
