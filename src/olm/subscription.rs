@@ -143,6 +143,12 @@ pub(crate) struct Decision {
     pub superseded: Vec<Arc<Plan>>,
 }
 
+impl Decision {
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.statuses.is_empty() && self.wanted.is_empty() && self.create.is_empty() && self.superseded.is_empty()
+    }
+}
+
 /// Where a Subscription stands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Standing<'a> {

@@ -2,6 +2,7 @@
 //! InstallPlan of it. Only the holder of the lease runs it to an effect.
 
 mod figures;
+mod idle;
 mod live;
 mod perform;
 mod resolving;
@@ -21,6 +22,7 @@ use crate::olm::subscription::{ByHand, Decision, Facts, Gate, Wanted};
 use crate::process::events::Events;
 use crate::process::turns::due;
 pub(crate) use figures::SubscriptionFigures;
+use idle::Judged;
 use jiff::Timestamp;
 use live::{All, Live};
 use perform::{Key, Of, create, give_up, label, refuse, write_status};
@@ -66,6 +68,8 @@ pub(crate) struct SubscriptionController {
     /// By namespace and, for a plan that somebody has written, its name.
     resolving: BTreeMap<(String, String), Resolving>,
     lanes: resolving::Lanes,
+    /// Namespaces in which there was nothing to do, and by what that was judged.
+    idle: BTreeMap<String, Judged>,
     unpacker: Unpacker,
     events: Events,
     figures: Arc<SubscriptionFigures>,
@@ -94,6 +98,7 @@ impl SubscriptionController {
             writer: Writer::new(changed.clone()),
             resolving: BTreeMap::new(),
             lanes: resolving::Lanes::new(changed.clone(), figures.resolutions()),
+            idle: BTreeMap::new(),
             unpacker,
             events,
             figures,
@@ -128,15 +133,26 @@ impl SubscriptionController {
         for namespace in all.subscriptions.keys() {
             let refused_plan = refused.get(&Key::NewPlan(namespace.clone()).to_string()).map(String::as_str);
             let facts = Facts { refused: refused_plan, ..facts(namespace, &all, catalogs, &self.settings) };
-            let labelled = self.label(&facts, &refused, at);
-            let gate = facts.gate();
             let key = (namespace.clone(), String::new());
+            if self.idle.get(namespace).is_some_and(|judged| judged.holds(&facts, known)) {
+                asked.insert(key);
+                continue;
+            }
+            let (labelled, labels) = self.label(&facts, &refused, at);
+            let gate = facts.gate();
             let found = answer(&mut self.resolving, &self.lanes, &key, (&gate, &cluster));
             asked.insert(key);
             let unpacker = &self.unpacker;
             let decision = facts.decide(&gate, found.as_deref(), &|new| unpacker.look(new), now);
+            let is_answered = found.is_some() || !matches!(gate, Gate::Open(_));
+            if is_answered && !labels && decision.is_nothing() {
+                self.idle.insert(namespace.clone(), Judged::by(&facts, known));
+            } else {
+                self.idle.remove(namespace);
+            }
             self.perform((&facts, &labelled), decision, &mut wanted, at);
         }
+        self.idle.retain(|namespace, _| all.subscriptions.contains_key(namespace));
         for namespace in all.plans.keys() {
             let of_namespace = facts(namespace, &all, catalogs, &self.settings);
             for plan in of_namespace.by_hand() {
@@ -177,10 +193,11 @@ impl SubscriptionController {
     }
 
     /// Returns the Subscriptions that are being labelled: the one write would make another one a conflict. One whose label is refused does
-    /// not wait for it. `refused`: what the server turns down, by key.
-    fn label(&self, facts: &Facts<'_>, refused: &BTreeMap<String, String>, at: Instant) -> BTreeSet<String> {
-        let mut waiting = BTreeSet::new();
+    /// not wait for it. `refused`: what the server turns down, by key. And whether anything at all is to be labelled.
+    fn label(&self, facts: &Facts<'_>, refused: &BTreeMap<String, String>, at: Instant) -> (BTreeSet<String>, bool) {
+        let (mut waiting, mut any) = (BTreeSet::new(), false);
         for (of, patch) in facts.labels() {
+            any = true;
             let of = match of {
                 Labelled::Subscription(it) => Of::Subscription(it.metadata.name.clone().unwrap_or_default()),
                 Labelled::Plan(plan) => Of::Plan(plan.name.clone()),
@@ -195,7 +212,7 @@ impl SubscriptionController {
             let parts = (self.objects.clone(), self.live.clone());
             self.writer.begin(key, at, Duration::ZERO, label(parts, namespace, of, patch));
         }
-        waiting
+        (waiting, any)
     }
 
     /// `labelled`: Subscriptions whose statuses wait.
