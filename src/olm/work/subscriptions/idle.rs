@@ -54,12 +54,13 @@ mod tests {
 
     #[test]
     fn namespace_is_judged_again_when_anything_that_it_is_judged_by_has_changed() {
-        let (subscription, csv) = (Arc::new(Subscription::default()), Arc::new(Csv::default()));
+        let subscription = || Arc::new(Subscription::new("widgets", Default::default()));
+        let (subscriptions, csv) = ([subscription()], Arc::new(Csv::default()));
         let (group, plan) = (Arc::new(Group::default()), Arc::new(Plan::default()));
         let (known, catalogs) = (Arc::new(Known::default()), BTreeMap::new());
         let facts = Facts {
             namespace: "shop",
-            subscriptions: &[subscription],
+            subscriptions: &subscriptions,
             csvs: &[csv],
             groups: &[group],
             plans: &[plan],
@@ -71,7 +72,7 @@ mod tests {
         assert!(judged.holds(&facts, &known));
         assert!(!judged.holds(&facts, &Arc::new(Known::default())), "another catalog");
         for other in [
-            Facts { subscriptions: &[Arc::new(Subscription::default())], ..facts.clone() },
+            Facts { subscriptions: &[subscription()], ..facts.clone() },
             Facts { subscriptions: &[], ..facts.clone() },
             Facts { csvs: &[Arc::new(Csv::default())], ..facts.clone() },
             Facts { groups: &[Arc::new(Group::default())], ..facts.clone() },
