@@ -166,7 +166,12 @@ fn operators_of_other_namespaces_that_own_a_definition_are_named_where_it_change
         csv("other", "b.v1", "bs.example.com", false),
     ];
     let together = Together::of(&[], known);
-    let (live, new) = (plain(&[("v1", true)]), plain(&[("v1", true), ("v2", true)]));
+    let whole = |mut definition: Value| {
+        definition["apiVersion"] = json!("apiextensions.k8s.io/v1");
+        definition["kind"] = json!("CustomResourceDefinition");
+        definition
+    };
+    let (live, new) = (whole(plain(&[("v1", true)])), whole(plain(&[("v1", true), ("v2", true)])));
     let mut alone = live.clone();
     alone["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": "shop/a.v1"});
     let item = Item {
