@@ -129,8 +129,7 @@ async fn operator_that_does_not_fit_holds_the_next_minor_version_of_the_cluster(
         object
     };
     world.install(&version("1.0.0", "", "1.0")).await;
-    let held = until_upgradeable(&world, &world.client, "\"False\"").await;
-    assert!(held.contains("IncompatibleOperatorsInstalled"), "{held}");
+    let held = until_upgradeable(&world, &world.client, "\"False\" \"IncompatibleOperatorsInstalled\"").await;
     assert!(held.contains("- maximum supported OCP version for shop/server.v1.0.0 is 1.0"), "{held}");
     // Its next version fits.
     world.apply(&version("2.0.0", "1.0.0", "1.1")).await;
