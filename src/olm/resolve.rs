@@ -8,6 +8,7 @@ pub(crate) mod operator;
 pub(crate) mod package;
 pub(crate) mod problem;
 pub(crate) mod rule;
+mod shared;
 pub(crate) mod why_not;
 pub(crate) mod world;
 

@@ -2,10 +2,11 @@
 
 use super::index::{Index, IndexError, Stored};
 use jiff::Timestamp;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What is said of the CatalogSource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub(crate) trait Data: Send + Sync {
 pub(crate) struct Content {
     pub index: Index,
     data: Box<dyn Data>,
+    beside: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for Content {
@@ -42,12 +44,17 @@ impl fmt::Debug for Content {
 
 impl Content {
     pub(crate) fn new(index: Index, data: Box<dyn Data>) -> Self {
-        Content { index, data }
+        Content { index, data, beside: OnceLock::new() }
     }
 
     /// The same with data that are in memory.
     pub(crate) fn in_memory(index: Index, data: Vec<u8>) -> Self {
         Content::new(index, Box::new(InMemory(data)))
+    }
+
+    /// What those who read it keep beside it as long as it is there; they all keep the same kind of thing.
+    pub(crate) fn beside<T: Default + Send + Sync + 'static>(&self) -> Option<&T> {
+        self.beside.get_or_init(|| Box::new(T::default())).downcast_ref()
     }
 
     /// The JSON of a part of a blob.

@@ -4,6 +4,7 @@ use super::constraint::{Constraint, Demand};
 use super::operator::Operator;
 use super::package::Package;
 use super::rule::ClusterVersions;
+use super::shared::Packages;
 use crate::olm::catalog::index;
 use crate::olm::catalog::served::Content;
 use crate::olm::names::property::LABEL;
@@ -103,7 +104,11 @@ impl Catalog {
         if let Some(known) = self.packages.borrow().get(name) {
             return known.clone();
         }
-        let read = self.content.index.package(name).map(|package| Arc::new(Package::of(package, &self.cluster)));
+        let read = || self.content.index.package(name).map(|package| Arc::new(Package::of(package, &self.cluster)));
+        let read = match self.content.beside::<Packages>() {
+            Some(packages) => packages.get(name, &self.cluster, read),
+            None => read(),
+        };
         self.packages.borrow_mut().insert(name.to_owned(), read.clone());
         read
     }
