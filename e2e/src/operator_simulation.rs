@@ -207,10 +207,9 @@ mod tests {
         let mut tally = Tally::default();
         // Some of it is rare: there are twenty runs without a Deployment that is left over.
         let happened = |it: &Tally| {
-            [it.turns, it.writes, it.refused, it.failed, it.restarts, it.doubled].iter().all(|number| *number > 0)
-                && [it.left_over, it.expelled, it.everywhere, it.somewhere, it.copies, it.conflicts]
-                    .iter()
-                    .all(|n| *n > 0)
+            let once = [it.turns, it.writes, it.refused, it.failed, it.restarts, it.doubled];
+            let found = [it.left_over, it.expelled, it.everywhere, it.somewhere, it.copies, it.conflicts];
+            once.iter().chain(&found).all(|number| *number > 0) && it.running > 10 && it.healthy > 10
         };
         for number in 0..200 {
             if number >= 20 && happened(&tally) {
@@ -221,6 +220,5 @@ mod tests {
         }
         println!("{tally:?}");
         assert!(happened(&tally), "{tally:?}");
-        assert!(tally.running > 10 && tally.healthy > 10, "{tally:?}");
     }
 }

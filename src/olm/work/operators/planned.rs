@@ -99,6 +99,9 @@ mod tests {
         Known::of(seen.clone(), &Memory::default(), Ok(semver::Version::new(1, 33, 2)))
     }
 
+    /// What it is called, and how it is made.
+    type Change = (&'static str, fn(&mut Seen));
+
     /// Whether what was planned at second 20 holds at that second after this change.
     fn holds_after(change: fn(&mut Seen)) -> bool {
         let mut seen = seen();
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn plan_holds_until_something_changes_that_copies_depend_on() {
-        let changes: [(&str, fn(&mut Seen)); 6] = [
+        let changes: [Change; 6] = [
             ("a version", |it| put(&mut it.csvs, "shop/a", lacking())),
             ("another version", |it| put(&mut it.csvs, "mall/b", lacking())),
             ("a version that goes", |it| drop(it.csvs.remove("shop/a"))),
@@ -122,7 +125,7 @@ mod tests {
         for (what, change) in changes {
             assert!(!holds_after(change), "{what}");
         }
-        let others: [(&str, fn(&mut Seen)); 4] = [
+        let others: [Change; 4] = [
             ("nothing", |_| {}),
             ("labels of a namespace", |it| {
                 put(&mut it.namespaces, "mall", json!({"metadata": {"labels": {"x": "y"}}}));

@@ -15,6 +15,23 @@ use super::{any_size, message, operator, phase};
 
 const ROBOT: &str = "system:serviceaccount:shop:robot";
 
+/// An event says that the definition went with other rights than those of the account.
+async fn assert_definition_is_told(world: &World) {
+    let events: Api<Event> = Api::namespaced(world.client.clone(), "shop");
+    let told = async || {
+        let all = events.list(&ListParams::default()).await.unwrap().items;
+        all.into_iter().filter(|it| it.reason.as_deref() == Some("DefinitionOfCluster")).collect::<Vec<_>>()
+    };
+    let wait = world.cluster.until("that the definition needed other rights", &[PROCESS]).within(LIMIT);
+    wait.holds(async || !told().await.is_empty()).await.unwrap();
+    let [event] = &told().await[..] else { panic!("it is told once") };
+    let message = event.message.as_deref().unwrap();
+    assert!(
+        message.starts_with("CustomResourceDefinition widgets.example.com was written with the rights of"),
+        "{message}"
+    );
+}
+
 /// All rights that the account lacks are told at once and nothing is written; once it has them, all but the definition is written with
 /// its rights and no others.
 #[tokio::test(flavor = "multi_thread")]
@@ -70,18 +87,6 @@ async fn plan_of_a_group_with_an_account_writes_what_the_account_may() {
     for resource in ["clusterroles", "configmaps", "roles", "serviceaccounts"] {
         assert!(!by_process.contains(resource), "{resource} was written with the rights of the process");
     }
-    let events: Api<Event> = Api::namespaced(world.client.clone(), "shop");
-    let told = async || {
-        let all = events.list(&ListParams::default()).await.unwrap().items;
-        all.into_iter().filter(|it| it.reason.as_deref() == Some("DefinitionOfCluster")).collect::<Vec<_>>()
-    };
-    let wait = world.cluster.until("that the definition needed other rights", &[PROCESS]).within(LIMIT);
-    wait.holds(async || !told().await.is_empty()).await.unwrap();
-    let [event] = &told().await[..] else { panic!("it is told once") };
-    let message = event.message.as_deref().unwrap();
-    assert!(
-        message.starts_with("CustomResourceDefinition widgets.example.com was written with the rights of"),
-        "{message}"
-    );
+    assert_definition_is_told(&world).await;
     world.cluster.down().await.unwrap();
 }

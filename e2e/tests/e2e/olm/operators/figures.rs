@@ -42,9 +42,8 @@ impl World {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "with a Prometheus"]
-async fn series_come_with_operators_and_all_that_they_are_installed_by_and_end_with_them() {
+/// A cluster with a Prometheus that asks the process for its metrics.
+async fn watched() -> (World, Monitoring) {
     let options = Options { registry: true, audit: true, kwok: true, ..Options::default() };
     let world = World::with(options).await;
     world.cluster.add_fake_nodes(0..1).await.unwrap();
@@ -61,6 +60,26 @@ async fn series_come_with_operators_and_all_that_they_are_installed_by_and_end_w
     };
     let process = olm::started(&world.cluster, start).unwrap().log_level("info,cvo=debug").flag("--secure-port", "0");
     world.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
+    (world, monitoring)
+}
+
+/// The labels of the series of a version, and more of them.
+fn of(name: &str, labels: &str) -> String {
+    format!("{{namespace=\"shop\",name=\"widgets.v{name}\",version=\"{name}.0.0\"{labels}}}")
+}
+
+/// That the Subscription was looked at with this version.
+fn synced(installed: &str) -> String {
+    format!(
+        "subscription_sync_total{{name=\"widgets\",installed=\"widgets.v{installed}\",channel=\"stable\",package=\"widgets\",\
+         approval=\"Automatic\"}} > bool 0"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "with a Prometheus"]
+async fn series_come_with_operators_and_all_that_they_are_installed_by_and_end_with_them() {
+    let (world, monitoring) = watched().await;
     shows(&monitoring, &["csv_count == bool 0", "absent(csv_succeeded)", "csv_upgrade_count == bool 0"]).await;
 
     world.offer_with_a_warning().await;
@@ -68,15 +87,6 @@ async fn series_come_with_operators_and_all_that_they_are_installed_by_and_end_w
     world.group("one").await;
     world.subscribe("widgets", &json!({"startingCSV": "widgets.v1"})).await;
     world.csv("widgets.v2", &Phase::Failed).await;
-    let of = |name: &str, labels: &str| {
-        format!("{{namespace=\"shop\",name=\"widgets.v{name}\",version=\"{name}.0.0\"{labels}}}")
-    };
-    let synced = |installed: &str| {
-        format!(
-            "subscription_sync_total{{name=\"widgets\",installed=\"widgets.v{installed}\",channel=\"stable\",package=\"widgets\",\
-             approval=\"Automatic\"}} > bool 0"
-        )
-    };
     shows(
         &monitoring,
         &[
@@ -117,11 +127,17 @@ async fn series_come_with_operators_and_all_that_they_are_installed_by_and_end_w
     )
     .await;
 
+    end(&world, &monitoring).await;
+    world.down_with_rights().await;
+}
+
+/// Everything is deleted, and no series is left.
+async fn end(world: &World, monitoring: &Monitoring) {
     world.kubectl("delete subscription widgets -n shop").await;
     world.kubectl("delete csv widgets.v3 -n shop").await;
     world.kubectl("delete catalogsource main -n shop").await;
     shows(
-        &monitoring,
+        monitoring,
         &[
             "csv_count == bool 0",
             "absent(csv_succeeded)",
@@ -136,5 +152,4 @@ async fn series_come_with_operators_and_all_that_they_are_installed_by_and_end_w
         ],
     )
     .await;
-    world.down_with_rights().await;
 }

@@ -82,6 +82,9 @@ impl After {
 }
 
 /// Whether there is nothing to do either after this change.
+/// What it is called, and how it is made.
+type Change = (&'static str, fn(&mut Seen));
+
 fn is_idle_after(change: fn(&mut Seen)) -> bool {
     let mut after = After::turn(None);
     let mut seen = after.seen.clone();
@@ -92,7 +95,7 @@ fn is_idle_after(change: fn(&mut Seen)) -> bool {
 
 #[test]
 fn namespace_is_looked_at_again_where_something_has_changed_that_all_depend_on() {
-    let changes: [(&str, fn(&mut Seen)); 15] = [
+    let changes: [Change; 15] = [
         ("a group", |it| put(&mut it.groups, "shop/g", json!({"spec": {}}))),
         ("another group", |it| put(&mut it.groups, "mall/g", json!({"spec": {}}))),
         ("labels of a namespace", |it| put(&mut it.namespaces, "shop", json!({"metadata": {"labels": {"x": "y"}}}))),
@@ -121,7 +124,7 @@ fn namespace_is_looked_at_again_where_something_has_changed_that_all_depend_on()
 
 #[test]
 fn namespace_is_looked_at_again_where_something_of_its_own_has_changed() {
-    let changes: [(&str, fn(&mut Seen)); 8] = [
+    let changes: [Change; 8] = [
         ("a version", |it| put(&mut it.csvs, "shop/a", json!({"spec": {}}))),
         ("another version", |it| put(&mut it.csvs, "shop/b", json!({"spec": {}}))),
         ("a version that goes", |it| drop(it.csvs.remove("shop/a"))),
@@ -143,7 +146,7 @@ fn namespace_is_looked_at_again_where_something_of_its_own_has_changed() {
 /// Most of what happens is about one of many.
 #[test]
 fn namespace_is_idle_whatever_changes_in_others() {
-    let changes: [(&str, fn(&mut Seen)); 5] = [
+    let changes: [Change; 5] = [
         ("a version", |it| put(&mut it.csvs, "mall/a", json!({"spec": {}}))),
         ("a condition", |it| put(&mut it.conditions, "mall/a", json!({"spec": {}}))),
         ("a Deployment", |it| put(&mut it.deployments, "mall/server", json!({}))),
