@@ -8,6 +8,7 @@ mod groups;
 mod hostile;
 mod object;
 mod phases;
+mod published;
 mod required;
 mod roles;
 mod serving;

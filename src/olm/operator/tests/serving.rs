@@ -6,6 +6,7 @@ mod faults;
 mod life;
 mod objects;
 mod pods;
+mod published;
 
 use super::*;
 use crate::olm::certificate::{Stored, Usable};
