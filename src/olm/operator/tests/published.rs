@@ -199,3 +199,28 @@ fn transitions_of_versions_that_follow_each_other_are_as_published() {
 fn transitions_where_a_group_goes_forward_are_as_published() {
     check(&rows::FORWARD);
 }
+
+/// What its Deployment says of itself, while the version is being installed.
+#[test]
+fn statuses_of_deployments_are_judged_as_published() {
+    let (waits, runs) = ("Installing/InstallWaiting", "Succeeded/InstallSucceeded");
+    let late = json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"});
+    let moves = json!({"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"});
+    let available = |status: &str| json!({"type": "Available", "status": status, "message": "m"});
+    for (name, status, expected) in [
+        ("it has given up", json!({"conditions": [late]}), "Failed/InstallCheckFailed"),
+        ("it moves, and is available", json!({"conditions": [moves, available("True")]}), runs),
+        ("it has not been seen", json!({"observedGeneration": 0, "conditions": [available("True")]}), waits),
+        ("pods of the former version are left", json!({"replicas": 5, "updatedReplicas": 3}), waits),
+        ("it says nothing", json!({}), waits),
+        ("it is not available", json!({"conditions": [available("False")]}), waits),
+        ("it does not know whether it is available", json!({"conditions": [available("Unknown")]}), waits),
+        ("it is available", json!({"conditions": [available("True")]}), runs),
+    ] {
+        let mut all = json!({"observedGeneration": 1});
+        merge(&mut all, &status);
+        let version = version("a", "Installing/InstallSucceeded", &[]);
+        let told = Cluster::new([version]).marked().deployed("a", all).step("a", 14);
+        assert!(told.starts_with(&format!("{expected}: ")), "{name}: {told}");
+    }
+}
