@@ -189,7 +189,8 @@ impl OperatorProcess {
 
     /// ClusterServiceVersions as it knows them; copies are none.
     pub fn csvs(&self) -> Vec<ClusterServiceVersion> {
-        self.live.csvs.all().into_iter().flatten().map(|(_, view)| (*view.0).clone()).collect()
+        let all = self.live.csvs.all().into_iter().flatten().map(|(_, view)| view.0.clone());
+        all.filter(|csv| !csv.is_copy()).map(|csv| (*csv).clone()).collect()
     }
 
     /// OperatorGroups as it knows them.

@@ -148,7 +148,8 @@ impl OperatorController {
         if self.seen.as_ref().is_some_and(|seen| roles::is_same(seen, &all)) {
             return;
         }
-        let installed = all.values().map(|view| compatibility::Installed::of(&view.0));
+        let originals = all.values().filter(|view| !view.0.is_copy());
+        let installed = originals.map(|view| compatibility::Installed::of(&view.0));
         let fit = match compatibility::hindrance(Ok(&self.settings.release), installed) {
             None => Fit::All,
             Some(hindrance) => Fit::Hindered(hindrance.reason, hindrance.message),

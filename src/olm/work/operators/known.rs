@@ -23,6 +23,8 @@ type Id = (String, String);
 
 pub(crate) struct Known {
     csvs: BTreeMap<Id, Arc<CsvView>>,
+    /// Copies that lack the label by which they are known.
+    unlabelled: Vec<Arc<CsvView>>,
     groups: BTreeMap<Id, Arc<GroupView>>,
     conditions: BTreeMap<Id, Arc<ConditionView>>,
     /// Those that cannot be read.
@@ -58,7 +60,8 @@ impl Known {
         }
         let made = Made::of(&seen);
         Known {
-            csvs: by_id(&seen.csvs).map(|(id, it)| (id, it.clone())).collect(),
+            csvs: by_id(&seen.csvs).filter(|(_, it)| !it.0.is_copy()).map(|(id, it)| (id, it.clone())).collect(),
+            unlabelled: seen.csvs.values().filter(|it| it.0.unlabelled_copy_of().is_some()).cloned().collect(),
             groups: by_id(&seen.groups).map(|(id, it)| (id, it.clone())).collect(),
             conditions: by_id(&seen.conditions).map(|(id, it)| (id, it.clone())).collect(),
             namespaces: namespaces.map(|(name, it)| (name.clone(), it.labels.clone())).collect(),
@@ -113,6 +116,10 @@ impl Known {
 
     pub(crate) fn csvs(&self) -> impl Iterator<Item = &Csv> {
         self.csvs.values().map(|it| &*it.0)
+    }
+
+    pub(super) fn unlabelled_copies(&self) -> impl Iterator<Item = &Csv> {
+        self.unlabelled.iter().map(|it| &*it.0)
     }
 
     /// Groups and versions of kinds that have to be served, whoever defines them.
