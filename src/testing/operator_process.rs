@@ -85,7 +85,7 @@ impl OperatorProcess {
         let at = self.began + elapsed;
         let known = Known::of(seen, &self.memory, Ok(KUBERNETES));
         let (served, refused) = (BTreeSet::new(), self.rejections(elapsed));
-        self.certificates.want(known.csvs(), &self.live);
+        self.certificates.want(known.secrets(), &self.live);
         let (live, book, certificates) = (&self.live, &self.book, &self.certificates);
         let beside = Beside {
             served: &served,

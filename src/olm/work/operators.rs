@@ -167,7 +167,7 @@ impl OperatorController {
         let known = Known::of(seen, &self.memory, version.map(|version| version.number()));
         self.served.want(known.natives(), known.kinds_version());
         let (served, refused) = (self.served.known(), self.writer.rejections());
-        self.certificates.want(known.csvs(), &self.live);
+        self.certificates.want(known.secrets(), &self.live);
         let beside = Beside {
             served: &served,
             refused: &refused,

@@ -13,6 +13,7 @@ use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
 use crate::olm::operator::roles::GROUP_KIND;
+use crate::olm::operator::serving;
 use crate::olm::operator::turn::Namespace;
 use crate::olm::operator::{Group, component};
 use crate::olm::work::follow::id;
@@ -116,6 +117,11 @@ impl Known {
 
     pub(crate) fn csvs(&self) -> impl Iterator<Item = &Csv> {
         self.csvs.values().map(|it| &*it.0)
+    }
+
+    /// The Secrets with certificates that count, by namespace and name, each with the hosts that its certificate is for.
+    pub(crate) fn secrets(&self) -> BTreeMap<Id, Vec<String>> {
+        serving::secrets(self.csvs(), &self.components)
     }
 
     pub(super) fn unlabelled_copies(&self) -> impl Iterator<Item = &Csv> {
