@@ -17,6 +17,7 @@ pub(crate) mod roles;
 pub(crate) mod seen;
 pub(crate) mod served;
 pub(crate) mod turns;
+mod unlabelled;
 pub(crate) mod views;
 pub(crate) mod whole;
 
@@ -97,6 +98,7 @@ impl OperatorController {
         let copies = Copies::start(clients, objects.clone(), leading.clone(), changed.clone(), stop);
         let live = Live::start(clients, &changed, stop);
         let components = Components::start(clients, objects.clone(), leading.clone(), live.clone(), stop);
+        unlabelled::start(objects.clone(), leading.clone(), stop);
         figures.show(live.clone());
         if settings.keeps {
             figures.on_progress(Progress::default());
