@@ -361,7 +361,10 @@ pub(crate) fn secrets<'a>(
         }
     }
     for role in components.certificate_roles() {
-        secrets.entry((role.namespace.clone(), role.name.clone())).or_default();
+        let rules = components.get(role).and_then(|role| role.get("rules"));
+        if rules == Some(&object::certificate_rules(&role.name)) {
+            secrets.entry((role.namespace.clone(), role.name.clone())).or_default();
+        }
     }
     secrets
 }
