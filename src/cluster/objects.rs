@@ -203,6 +203,30 @@ impl Objects {
         }
     }
 
+    /// The same of all namespaces, of each object nothing but its metadata.
+    pub(crate) async fn selected_metadata<T>(
+        &self,
+        kind: &Kind,
+        labels: &str,
+        limit: u32,
+        mut keep: impl FnMut(Value) -> Option<T>,
+    ) -> Result<Vec<T>, ApiError> {
+        let attempt = format!("list the metadata of {}", kind.plural);
+        let (mut all, mut token) = (Vec::new(), None);
+        loop {
+            let label_selector = Some(labels.to_owned());
+            let params =
+                ListParams { label_selector, limit: Some(limit), continue_token: token, ..ListParams::default() };
+            let request = kube::core::Request::new(kind.path("")).list_metadata(&params);
+            let page: Page = self.call(&attempt, request).await?;
+            all.extend(page.items.into_iter().filter_map(&mut keep));
+            token = page.metadata.continue_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
     /// One page of them.
     pub(crate) async fn labelled_page(
         &self,

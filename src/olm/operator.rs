@@ -26,6 +26,7 @@ pub(crate) mod settled;
 mod state;
 pub(crate) mod tenancy;
 pub(crate) mod turn;
+pub(crate) mod unlabelled;
 
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, Phase, reason};
 use crate::olm::api::keys::CLEANUP_FINALIZER;

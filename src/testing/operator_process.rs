@@ -85,7 +85,7 @@ impl OperatorProcess {
         let at = self.began + elapsed;
         let known = Known::of(seen, &self.memory, Ok(KUBERNETES));
         let (served, refused) = (BTreeSet::new(), self.rejections(elapsed));
-        self.certificates.want(known.csvs(), &self.live);
+        self.certificates.want(known.secrets(), &self.live);
         let (live, book, certificates) = (&self.live, &self.book, &self.certificates);
         let beside = Beside {
             served: &served,
@@ -189,7 +189,8 @@ impl OperatorProcess {
 
     /// ClusterServiceVersions as it knows them; copies are none.
     pub fn csvs(&self) -> Vec<ClusterServiceVersion> {
-        self.live.csvs.all().into_iter().flatten().map(|(_, view)| (*view.0).clone()).collect()
+        let all = self.live.csvs.all().into_iter().flatten().map(|(_, view)| view.0.clone());
+        all.filter(|csv| !csv.is_copy()).map(|csv| (*csv).clone()).collect()
     }
 
     /// OperatorGroups as it knows them.

@@ -11,6 +11,8 @@ pub use status::{
 };
 
 use super::catalog_source::Icon;
+use super::keys::{annotation, label};
+use crate::olm::names;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -93,6 +95,33 @@ pub struct ClusterServiceVersionSpec {
     /// Has no effect; objects may have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<CleanupSpec>,
+}
+
+impl ClusterServiceVersion {
+    /// Whether it is the copy of one of another namespace, whose operator works here too, and so no operator.
+    pub fn is_copy(&self) -> bool {
+        self.has_copy_label() || self.unlabelled_copy_of().is_some()
+    }
+
+    fn has_copy_label(&self) -> bool {
+        self.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::COPIED_FROM))
+    }
+
+    /// The namespace of the original of a copy that lacks the label, as earlier programs have written some, or whose label somebody has
+    /// removed; `None` for everything else.
+    ///
+    /// The annotation with the namespace of the OperatorGroup tells it: that of an original is its own namespace, and comes back when
+    /// somebody changes it. The reason `Copied` alone tells nothing, as whoever may write a status could have an original deleted by it.
+    /// Where the annotation with the target namespaces is there as well, which copies do not have, somebody has applied the manifest of an
+    /// original in another namespace: only the reason makes a copy of that.
+    pub fn unlabelled_copy_of(&self) -> Option<&str> {
+        let metadata = &self.metadata;
+        let (own, annotations) = (metadata.namespace.as_deref()?, metadata.annotations.as_ref()?);
+        let of = annotations.get(annotation::OPERATOR_NAMESPACE)?.as_str();
+        let is_told = || self.status.as_ref().is_some_and(|status| status.reason == reason::COPIED);
+        let is_copy = of != own && (!annotations.contains_key(annotation::TARGET_NAMESPACES) || is_told());
+        (is_copy && names::is_label(of) && !self.has_copy_label()).then_some(of)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -365,4 +394,47 @@ pub struct RelatedImage {
 #[serde(default)]
 pub struct CleanupSpec {
     pub enabled: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn csv(labels: Value, annotations: Value, reason: &str) -> ClusterServiceVersion {
+        let metadata = json!({"name": "a", "namespace": "mall", "labels": labels, "annotations": annotations});
+        let status = json!({"phase": "Succeeded", "reason": reason});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn copy_without_the_label_is_known_by_the_namespace_of_its_operator() {
+        let of = |annotations: Value, reason: &str| {
+            let csv = csv(json!({}), annotations, reason);
+            assert_eq!(csv.is_copy(), csv.unlabelled_copy_of().is_some());
+            csv.unlabelled_copy_of().map(str::to_owned)
+        };
+        let (other, shop) = (json!({"olm.operatorNamespace": "shop"}), Some("shop".to_owned()));
+        // One whose status has not been written yet, too.
+        assert_eq!([of(other.clone(), "Copied"), of(other, "")], [shop.clone(), shop.clone()]);
+        // What somebody has applied elsewhere is an original, unless it says that it is none.
+        let applied = json!({"olm.operatorNamespace": "shop", "olm.targetNamespaces": ""});
+        assert_eq!([of(applied.clone(), ""), of(applied, "Copied")], [None, shop]);
+        // Whoever writes the status makes no copy of an original, and no text that names no namespace does.
+        for annotations in [
+            json!({}),
+            json!({"olm.operatorNamespace": "mall"}),
+            json!({"olm.operatorNamespace": "mall", "olm.targetNamespaces": ""}),
+            json!({"olm.operatorNamespace": ""}),
+            json!({"olm.operatorNamespace": "Not a namespace"}),
+        ] {
+            assert_eq!(of(annotations.clone(), "Copied"), None, "{annotations}");
+        }
+    }
+
+    #[test]
+    fn copy_with_the_label_is_one_and_lacks_nothing() {
+        let csv = csv(json!({"olm.copiedFrom": "shop"}), json!({"olm.operatorNamespace": "shop"}), "Copied");
+        assert_eq!((csv.is_copy(), csv.unlabelled_copy_of()), (true, None));
+    }
 }

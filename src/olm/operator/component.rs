@@ -152,7 +152,12 @@ pub(crate) struct Known {
     by_owner: BTreeMap<Owner, BTreeSet<Id>>,
     /// By the namespace that they were copied from, and the name of their owner.
     copied: BTreeMap<(String, String), BTreeSet<Id>>,
+    /// Roles whose names end with [`CERTIFICATE`].
+    certificate_roles: BTreeSet<Id>,
 }
+
+/// What the name of a Secret with the certificate of a Service ends with, and that of the Role by which pods read it.
+pub(crate) const CERTIFICATE: &str = "-cert";
 
 impl Known {
     pub(crate) fn new(objects: impl IntoIterator<Item = Arc<Value>>) -> Known {
@@ -167,6 +172,9 @@ impl Known {
                 }
                 known.by_owner.entry(owner).or_default().insert(id.clone());
             }
+            if id.kind == Kind::Role && id.name.ends_with(CERTIFICATE) {
+                known.certificate_roles.insert(id.clone());
+            }
             known.objects.insert(id, object);
         }
         known
@@ -178,6 +186,17 @@ impl Known {
 
     pub(crate) fn owner(&self, id: &Id) -> Option<Owner> {
         Owner::of(self.get(id)?)
+    }
+
+    /// Roles by which pods may read a certificate, as far as their names tell.
+    pub(crate) fn certificate_roles(&self) -> impl Iterator<Item = &Id> {
+        self.certificate_roles.iter()
+    }
+
+    /// The same of a namespace.
+    pub(crate) fn certificate_roles_in(&self, namespace: &str) -> impl Iterator<Item = &Id> {
+        let from = Id { kind: Kind::Role, namespace: namespace.to_owned(), name: String::new() };
+        self.certificate_roles.range(from..).take_while(move |id| id.namespace == namespace)
     }
 
     /// Those in other namespaces that were copied for this owner.

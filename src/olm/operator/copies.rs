@@ -1,12 +1,12 @@
 //! Copies of a ClusterServiceVersion in the namespaces that its operator works for, by which users find it there. They are never taken
-//! for operators: their label tells them apart.
+//! for operators: their label tells them apart. Those of earlier programs that lack it get it first.
 
 pub(crate) mod book;
 
 use super::mode::ALL;
 use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, ClusterServiceVersionStatus, Phase, reason};
-use crate::olm::api::keys::{annotation, label};
+use crate::olm::api::keys::{CLEANUP_FINALIZER, annotation, label};
 use crate::olm::api::olm_config::DISABLED_COPIED_CSVS;
 use crate::olm::permissions::hash;
 use book::Outstanding;
@@ -177,6 +177,20 @@ pub(crate) fn content(original: &Value) -> Content {
         annotations.insert(annotation::COPIED_CONTENT.to_owned(), hash.as_str().into());
     }
     Content { object, status, hash }
+}
+
+/// A merge patch by which a copy that lacks its label gets it; `None` for everything else. The finalizer of an original goes, because
+/// nobody would ever remove it from a copy.
+pub(crate) fn labelled(csv: &ClusterServiceVersion) -> Option<Value> {
+    let of = csv.unlabelled_copy_of()?;
+    let mut metadata = json!({"resourceVersion": csv.metadata.resource_version,
+        "labels": {label::COPIED_FROM: of, label::MANAGED: "true"}});
+    let finalizers = csv.metadata.finalizers.as_deref().unwrap_or_default();
+    let others: Vec<&String> = finalizers.iter().filter(|it| *it != CLEANUP_FINALIZER).collect();
+    if let Some(metadata) = metadata.as_object_mut().filter(|_| others.len() < finalizers.len()) {
+        metadata.insert("finalizers".to_owned(), json!(others));
+    }
+    Some(json!({"metadata": metadata}))
 }
 
 /// Whether a copy has all of it, whoever has made it and marked it; and whether its status is that.

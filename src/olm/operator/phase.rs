@@ -401,8 +401,11 @@ fn running(facts: &Facts<'_>, serving: Serving<'_>, now: Timestamp) -> Turn {
         Health::Ready => match unavailable {
             Some(unavailable) => Turn::to(api_failed(&unavailable.what)),
             None => {
-                let (rotation, certificates) = (serving.rotation(), serving.forgotten());
-                let (components, conversions) = (serving.registrations, serving.conversions);
+                let (rotation, mut certificates) = (serving.rotation(), serving.forgotten());
+                let (mut components, conversions) = (serving.registrations, serving.conversions);
+                let (left_over, steps) = serving::left_over(facts);
+                components.extend(left_over);
+                certificates.extend(steps);
                 Turn { components, conversions, certificates, rotation, next: rotation, ..Turn::default() }
             }
         },

@@ -8,6 +8,7 @@ pub(crate) mod certificate;
 pub(crate) mod conversion;
 mod description;
 pub(crate) mod endpoint;
+mod left_over;
 mod live;
 mod object;
 pub(crate) mod pod;
@@ -21,6 +22,7 @@ use certificate::{Known, Stage, Step};
 pub(crate) use description::refusal;
 use endpoint::{Endpoint, endpoints};
 use jiff::{SignedDuration, Timestamp};
+pub(super) use left_over::left_over;
 use live::Live;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -344,12 +346,27 @@ fn told(write: &component::Write) -> String {
     }
 }
 
-/// The Secrets of a version with the hosts that their certificates are for.
-pub(crate) fn secrets(csv: &ClusterServiceVersion) -> Vec<(String, Vec<String>)> {
-    let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
-    let strategy = csv.spec.install.spec.iter();
-    let all = strategy.flat_map(|strategy| endpoints(csv, strategy));
-    all.map(|it| (endpoint::secret(&it.entry.name), endpoint::hosts(namespace, &it.entry.name))).collect()
+/// The Secrets of these versions by namespace and name, each with the hosts that its certificate is for; and those that may be left over,
+/// without hosts.
+pub(crate) fn secrets<'a>(
+    csvs: impl Iterator<Item = &'a ClusterServiceVersion>,
+    components: &component::Known,
+) -> BTreeMap<(String, String), Vec<String>> {
+    let mut secrets = BTreeMap::new();
+    for csv in csvs {
+        let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
+        for it in csv.spec.install.spec.iter().flat_map(|strategy| endpoints(csv, strategy)) {
+            let name = &it.entry.name;
+            secrets.insert((namespace.to_owned(), endpoint::secret(name)), endpoint::hosts(namespace, name));
+        }
+    }
+    for role in components.certificate_roles() {
+        let rules = components.get(role).and_then(|role| role.get("rules"));
+        if rules == Some(&object::certificate_rules(&role.name)) {
+            secrets.entry((role.namespace.clone(), role.name.clone())).or_default();
+        }
+    }
+    secrets
 }
 
 /// The Deployments of a version as they are installed, where it is not known which certificates they have. `hash`: what is known of the

@@ -3,7 +3,7 @@
 
 mod groups;
 
-use super::copies::book;
+use super::copies::{self, book};
 use super::deployment::config::{Proxy, Subscriber};
 use super::group::Namespaces;
 use super::requirements::World;
@@ -49,6 +49,9 @@ pub(crate) struct Around<'a> {
     /// Whether there is a ClusterRole of a name that belongs to no group.
     pub has_other_role: &'a dyn Fn(&str) -> bool,
 }
+
+/// So many copies get their label at once.
+const LABELLED_AT_ONCE: usize = 32;
 
 /// Something that is written. Patches are merge patches.
 #[derive(Debug)]
@@ -281,6 +284,12 @@ fn of_conditions(namespace: &Namespace<'_>, around: Around<'_>, act: &mut Act<'_
             act(Action::ConditionStatus { condition, patch });
         }
     }
+}
+
+/// Copies that lack the label by which they are known get it. Then they are kept, or deleted, as all others are.
+pub(crate) fn of_copies<'a>(unlabelled: impl Iterator<Item = &'a ClusterServiceVersion>, act: &mut Act<'_>) {
+    let patches = unlabelled.filter_map(|csv| Some((csv, copies::labelled(csv)?)));
+    patches.take(LABELLED_AT_ONCE).for_each(|(csv, patch)| act(Action::Patch { csv, patch }));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What is installed in a namespace, as a resolver knows it.
 
 use crate::olm::api::cluster_service_version::{ApiServiceDescription, ClusterServiceVersion, CrdDescription, Phase};
-use crate::olm::api::keys::{annotation, label};
+use crate::olm::api::keys::annotation;
 use crate::olm::names::property::{GVK, GVK_REQUIRED, PACKAGE};
 use crate::olm::resolve::operator::Operator;
 use crate::olm::resolve::rule::ClusterVersions;
@@ -48,7 +48,6 @@ impl Csv {
     pub(crate) fn of(csv: &ClusterServiceVersion) -> Csv {
         let metadata = &csv.metadata;
         let annotations = metadata.annotations.as_ref();
-        let labels = metadata.labels.as_ref();
         let definitions = &csv.spec.custom_resource_definitions;
         let services = &csv.spec.api_service_definitions;
         let of_definition = |it: &CrdDescription| [it.group(), &it.version, &it.kind].map(ToOwned::to_owned);
@@ -64,7 +63,7 @@ impl Csv {
             required: all(&definitions.required, &services.required),
             phase: csv.status.as_ref().map(|status| status.phase.clone()).unwrap_or_default(),
             replaces: csv.spec.replaces.clone(),
-            is_copy: labels.is_some_and(|all| all.contains_key(label::COPIED_FROM)),
+            is_copy: csv.is_copy(),
             is_deleted: metadata.deletion_timestamp.is_some(),
         }
     }

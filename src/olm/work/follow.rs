@@ -39,7 +39,10 @@ impl Follow<'_> {
     }
 }
 
-/// ClusterServiceVersions that are no copies.
+/// ClusterServiceVersions that do not have the label of copies. What is a copy without it, [`ClusterServiceVersion::is_copy`] tells: a
+/// server cannot select by that.
+///
+/// [`ClusterServiceVersion::is_copy`]: crate::olm::api::cluster_service_version::ClusterServiceVersion::is_copy
 pub(crate) fn originals() -> Selector {
     Selector::Labels(format!("!{}", label::COPIED_FROM))
 }

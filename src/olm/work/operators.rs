@@ -17,6 +17,7 @@ pub(crate) mod roles;
 pub(crate) mod seen;
 pub(crate) mod served;
 pub(crate) mod turns;
+mod unlabelled;
 pub(crate) mod views;
 pub(crate) mod whole;
 
@@ -97,6 +98,7 @@ impl OperatorController {
         let copies = Copies::start(clients, objects.clone(), leading.clone(), changed.clone(), stop);
         let live = Live::start(clients, &changed, stop);
         let components = Components::start(clients, objects.clone(), leading.clone(), live.clone(), stop);
+        unlabelled::start(objects.clone(), leading.clone(), stop);
         figures.show(live.clone());
         if settings.keeps {
             figures.on_progress(Progress::default());
@@ -148,7 +150,8 @@ impl OperatorController {
         if self.seen.as_ref().is_some_and(|seen| roles::is_same(seen, &all)) {
             return;
         }
-        let installed = all.values().map(|view| compatibility::Installed::of(&view.0));
+        let originals = all.values().filter(|view| !view.0.is_copy());
+        let installed = originals.map(|view| compatibility::Installed::of(&view.0));
         let fit = match compatibility::hindrance(Ok(&self.settings.release), installed) {
             None => Fit::All,
             Some(hindrance) => Fit::Hindered(hindrance.reason, hindrance.message),
@@ -166,7 +169,7 @@ impl OperatorController {
         let known = Known::of(seen, &self.memory, version.map(|version| version.number()));
         self.served.want(known.natives(), known.kinds_version());
         let (served, refused) = (self.served.known(), self.writer.rejections());
-        self.certificates.want(known.csvs(), &self.live);
+        self.certificates.want(known.secrets(), &self.live);
         let beside = Beside {
             served: &served,
             refused: &refused,

@@ -2,16 +2,14 @@
 
 use super::{Api, Failure, OperatorProcess, Write};
 use crate::cluster::followed::View;
-use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::certificate::{Stored, Usable};
-use crate::olm::operator::serving;
 use crate::olm::operator::serving::certificate::{AUTHORITIES, DAYS, Known, Next, Step};
 use crate::olm::work::operators::live::Live;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Id = (String, String);
@@ -46,21 +44,16 @@ impl Certificates {
         Certificates { process, ..Certificates::default() }
     }
 
-    pub(super) fn want<'a>(&mut self, csvs: impl Iterator<Item = &'a ClusterServiceVersion>, live: &Live) {
-        let mut wanted = BTreeSet::new();
-        for csv in csvs {
-            let namespace = csv.metadata.namespace.clone().unwrap_or_default();
-            for (name, hosts) in serving::secrets(csv) {
-                let id = (namespace.clone(), name);
-                let secret = self.secrets.entry(id.clone()).or_default();
-                if secret.hosts != hosts || secret.read.as_ref().is_some_and(|(of, ..)| *of != version(live, &id)) {
-                    secret.read = None;
-                }
-                secret.hosts = hosts;
-                wanted.insert(id);
+    pub(super) fn want(&mut self, wanted: BTreeMap<Id, Vec<String>>, live: &Live) {
+        self.secrets.retain(|id, _| wanted.contains_key(id));
+        for (id, hosts) in wanted {
+            let version = version(live, &id);
+            let secret = self.secrets.entry(id).or_default();
+            if secret.hosts != hosts || secret.read.as_ref().is_some_and(|(of, ..)| *of != version) {
+                secret.read = None;
             }
+            secret.hosts = hosts;
         }
-        self.secrets.retain(|id, _| wanted.contains(id));
     }
 
     pub(super) fn known(&self, namespace: &str, live: &Live) -> BTreeMap<String, Known> {
@@ -109,6 +102,7 @@ impl Certificates {
                 Some(Write::of_certificate(id, object, exists, Some(made.authority)))
             }
             Step::Patch { patch, .. } => Some(Write::of_certificate(id, patch, true, None)),
+            Step::Delete { uid, .. } => Some(Write::of_left_over_secret(id, uid)),
         }
     }
 

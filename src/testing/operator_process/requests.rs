@@ -87,6 +87,10 @@ impl Write {
         Write::new("Secret", "Secret", id, What::Certificate { object, exists, made })
     }
 
+    pub(super) fn of_left_over_secret(id: (String, String), uid: String) -> Write {
+        Write::new("Secret", "Secret", id, What::Delete(uid))
+    }
+
     /// Whether it deletes the object.
     pub fn deletes(&self) -> bool {
         matches!(
@@ -162,7 +166,7 @@ impl OperatorProcess {
     /// Performs a write that [`OperatorProcess::turn`] has begun.
     pub fn perform(&mut self, write: Write, api: &mut dyn Api, elapsed: Duration) -> Result<(), Failure> {
         let outcome = self.request(&write, api, elapsed);
-        if outcome.is_err() && write.kind == "Secret" {
+        if write.kind == "Secret" && (outcome.is_err() || write.deletes()) {
             self.certificates.unread(&(write.namespace.clone(), write.name.clone()));
         }
         self.ended(&write.key, write.rest, &outcome, elapsed);

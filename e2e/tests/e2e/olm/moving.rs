@@ -22,7 +22,7 @@ const PAGES: [&str; 1] = [".github/docs/moving.md"];
 const CSV: &str = "server.v1.0.0";
 const MAKER: &str = "clusterserviceversions.operators.coreos.com";
 
-fn object(api_version: &str, kind: &str, (namespace, name): (&str, &str), content: Value) -> Value {
+pub(super) fn object(api_version: &str, kind: &str, (namespace, name): (&str, &str), content: Value) -> Value {
     let mut object =
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}});
     for (key, value) in content.as_object().unwrap() {
@@ -62,7 +62,7 @@ fn annotations() -> Value {
             "value": {"packageName": "server", "version": "1.0.0"}}]}).to_string()})
 }
 
-fn owned(csv: &str, namespace: &str, uid: &str) -> Value {
+pub(super) fn owned(csv: &str, namespace: &str, uid: &str) -> Value {
     json!({"labels": {"olm.managed": "true", "olm.owner": csv, "olm.owner.namespace": namespace,
             "olm.owner.kind": "ClusterServiceVersion", "olm.deployment-spec-hash": "3aFg7h"},
         "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": csv,

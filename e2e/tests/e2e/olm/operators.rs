@@ -16,6 +16,7 @@ mod objects;
 mod required;
 mod sample;
 mod serving;
+mod taken;
 mod tenants;
 mod writers;
 

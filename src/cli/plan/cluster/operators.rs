@@ -45,7 +45,10 @@ impl Cluster {
     ) -> Vec<PlannedOperator> {
         let csvs = self.listed::<ClusterServiceVersion>(unknowns).await;
         let (csvs, subscriptions) = match (csvs, self.listed::<Subscription>(unknowns).await) {
-            (Ok(csvs), Ok(subscriptions)) => (csvs, subscriptions),
+            (Ok(mut csvs), Ok(subscriptions)) => {
+                csvs.retain(|csv| !csv.is_copy());
+                (csvs, subscriptions)
+            }
             (Err(error), _) | (_, Err(error)) => {
                 unknowns.push(format!("Whether the operators of the cluster fit the release: {error}."));
                 return Vec::new();
@@ -110,7 +113,7 @@ impl Cluster {
         contents
     }
 
-    /// All of a kind of operators that can be read, without copies; none where the kind is not served.
+    /// All of a kind of operators that can be read, without what has the label of copies; none where the kind is not served.
     async fn listed<K>(&self, unknowns: &mut Vec<String>) -> Result<Vec<K>, ApiError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,

@@ -125,16 +125,15 @@ async fn csvs(reader: &Reader, namespace: &str) -> anyhow::Result<(Vec<Arc<Csv>>
             reader.raw::<ClusterServiceVersion>(Some(namespace)).await?
         }
     };
-    let is_copy = |csv: &Value| csv.pointer("/metadata/labels").is_some_and(|it| it.get(label::COPIED_FROM).is_some());
+    let has_label =
+        |csv: &Value| csv.pointer("/metadata/labels").is_some_and(|it| it.get(label::COPIED_FROM).is_some());
     let mut csvs = Vec::new();
     for csv in all {
-        let key = Key::of(&csv);
-        if key.namespace == namespace
-            && let Ok(typed) = serde_json::from_value(csv.clone())
-        {
-            csvs.push(Arc::new(Csv::of(&typed)));
+        let (key, typed) = (Key::of(&csv), serde_json::from_value::<ClusterServiceVersion>(csv.clone()).ok());
+        if let Some(typed) = typed.as_ref().filter(|_| key.namespace == namespace) {
+            csvs.push(Arc::new(Csv::of(typed)));
         }
-        if !is_copy(&csv) {
+        if !typed.map_or_else(|| has_label(&csv), |typed| typed.is_copy()) {
             known.add(key, Read::Value(csv));
         }
     }

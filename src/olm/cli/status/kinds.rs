@@ -126,7 +126,16 @@ fn metadata(metadata: ObjectMeta) -> ObjectMeta {
         deletion_timestamp: metadata.deletion_timestamp,
         owner_references: metadata.owner_references,
         labels: only(metadata.labels, &[label::COPIED_FROM]),
-        annotations: only(metadata.annotations, &[annotation::PROPERTIES, annotation::CHANGES]),
+        annotations: only(
+            metadata.annotations,
+            &[
+                annotation::PROPERTIES,
+                annotation::CHANGES,
+                // By which copies without their label are known.
+                annotation::OPERATOR_NAMESPACE,
+                annotation::TARGET_NAMESPACES,
+            ],
+        ),
         ..ObjectMeta::default()
     }
 }

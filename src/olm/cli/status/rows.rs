@@ -7,7 +7,7 @@ use crate::gate::{self, Observed, Verdict};
 use crate::object::condition::ConditionStatus;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase, Requirement, RequirementStatus, reason};
 use crate::olm::api::install_plan::{self, InstallPlan, Step};
-use crate::olm::api::keys::{annotation, label};
+use crate::olm::api::keys::annotation;
 use crate::olm::api::operator_condition::UPGRADEABLE;
 use crate::olm::api::subscription::{Subscription, condition};
 use crate::olm::cli::cluster_output::word;
@@ -44,10 +44,7 @@ impl View {
 /// By namespace and name. Each ClusterServiceVersion belongs to one operator.
 fn rows(objects: &Objects) -> Vec<Row> {
     let mut namespaces: BTreeMap<&str, Versions<'_>> = BTreeMap::new();
-    let is_copy = |it: &ClusterServiceVersion| {
-        it.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::COPIED_FROM))
-    };
-    for version in objects.versions.iter().filter(|it| !is_copy(it)) {
+    for version in objects.versions.iter().filter(|it| !it.is_copy()) {
         let (namespace, name) = id(&version.metadata);
         namespaces.entry(namespace).or_default().insert(name, version);
     }

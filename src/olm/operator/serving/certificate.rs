@@ -60,6 +60,8 @@ pub(crate) enum Step {
     Store { secret: String, metadata: Value, before: String, version: Option<String> },
     /// A merge patch.
     Patch { secret: String, patch: Value },
+    /// Nobody serves with it any more.
+    Delete { secret: String, uid: String },
 }
 
 impl Step {
@@ -69,7 +71,8 @@ impl Step {
             Step::Make { secret, .. }
             | Step::Told { secret }
             | Step::Store { secret, .. }
-            | Step::Patch { secret, .. } => secret,
+            | Step::Patch { secret, .. }
+            | Step::Delete { secret, .. } => secret,
         }
     }
 }

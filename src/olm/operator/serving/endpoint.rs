@@ -2,6 +2,7 @@
 
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, StrategyDeployment, StrategyDetails};
 use crate::olm::names::label_value;
+use crate::olm::operator::component::CERTIFICATE;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
 
@@ -23,7 +24,17 @@ pub(crate) fn service(deployment: &str) -> String {
 
 /// Name of the Secret with its certificate.
 pub(crate) fn secret(deployment: &str) -> String {
-    format!("{}-cert", service(deployment))
+    secret_of(&service(deployment))
+}
+
+/// The same by the name of its Service.
+pub(super) fn secret_of(service: &str) -> String {
+    format!("{service}{CERTIFICATE}")
+}
+
+/// The Service whose Secret has this name.
+pub(super) fn service_of(secret: &str) -> Option<&str> {
+    secret.strip_suffix(CERTIFICATE)
 }
 
 /// By which names the API server asks it.

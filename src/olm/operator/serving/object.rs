@@ -1,6 +1,6 @@
 //! What makes the API server reach a Deployment, and what its pods need to answer it: a Service, and what they may read.
 
-use super::endpoint::{Endpoint, secret, service};
+use super::endpoint::{Endpoint, secret, secret_of, service};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::operator::component::{Id, Kind, Known};
 use crate::olm::operator::deployment::{labels, owner_reference};
@@ -23,9 +23,8 @@ pub(super) fn owned(csv: &ClusterServiceVersion, name: &str) -> Value {
 pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>, known: &Known) -> [Value; 5] {
     let name = endpoint.entry.name.as_str();
     let (service, secret) = (service(name), secret(name));
-    let rule = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get"]});
-    let role =
-        json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": owned(csv, &secret), "rules": [rule]});
+    let role = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": owned(csv, &secret),
+        "rules": certificate_rules(&secret)});
     let account = endpoint.entry.spec.pointer("/template/spec/serviceAccountName").and_then(Value::as_str);
     let account = account.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ACCOUNT);
     let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": csv.metadata.namespace});
@@ -34,17 +33,50 @@ pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>, know
             "roleRef": {"apiGroup": RBAC, "kind": role.0, "name": role.1}})
     };
     // What is in another namespace or in none cannot name its owner but in labels.
-    let delegator = name_of((Kind::ClusterRoleBinding, "", format!("{service}-{DELEGATOR}")), csv, known);
-    let delegator = json!({"name": delegator, "labels": labels(csv)});
-    let reader = name_of((Kind::RoleBinding, SYSTEM, format!("{service}-auth-reader")), csv, known);
-    let reader = json!({"name": reader, "namespace": SYSTEM, "labels": labels(csv)});
+    let asking = name_of((Kind::ClusterRoleBinding, "", delegator(&service)), csv, known);
+    let asking = json!({"name": asking, "labels": labels(csv)});
+    let reading = name_of((Kind::RoleBinding, SYSTEM, reader(&service)), csv, known);
+    let reading = json!({"name": reading, "namespace": SYSTEM, "labels": labels(csv)});
     [
         service_object(csv, endpoint, &service),
         role,
         binding("RoleBinding", owned(csv, &secret), ("Role", &secret)),
-        binding("ClusterRoleBinding", delegator, ("ClusterRole", DELEGATOR)),
-        binding("RoleBinding", reader, ("Role", READER)),
+        binding("ClusterRoleBinding", asking, ("ClusterRole", DELEGATOR)),
+        binding("RoleBinding", reading, ("Role", READER)),
     ]
+}
+
+/// What the Role of pods lets them do: read this Secret.
+pub(super) fn certificate_rules(secret: &str) -> Value {
+    json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get"]}])
+}
+
+fn delegator(service: &str) -> String {
+    format!("{service}-{DELEGATOR}")
+}
+
+fn reader(service: &str) -> String {
+    format!("{service}-auth-reader")
+}
+
+/// Whatever of a Service there may be but the Role.
+pub(super) fn of_service(csv: &ClusterServiceVersion, service: &str) -> [Id; 6] {
+    let own = csv.metadata.namespace.as_deref().unwrap_or_default();
+    let id = |kind: Kind, namespace: &str, name: String| Id { kind, namespace: namespace.to_owned(), name };
+    let (asking, reading) = (delegator(service), reader(service));
+    [
+        id(Kind::Service, own, service.to_owned()),
+        id(Kind::RoleBinding, own, secret_of(service)),
+        id(Kind::ClusterRoleBinding, "", second(own, &asking)),
+        id(Kind::ClusterRoleBinding, "", asking),
+        id(Kind::RoleBinding, SYSTEM, second(own, &reading)),
+        id(Kind::RoleBinding, SYSTEM, reading),
+    ]
+}
+
+/// The name of a binding where another namespace has one of the first name.
+fn second(namespace: &str, name: &str) -> String {
+    format!("{namespace}.{name}")
 }
 
 /// Operators of several namespaces may have Deployments of one name. Where the binding of that name is of another namespace, the own
@@ -54,7 +86,7 @@ fn name_of((kind, at, name): (Kind, &str, String), csv: &ClusterServiceVersion, 
     let namespace = |name: &str| {
         known.owner(&Id { kind, namespace: at.to_owned(), name: name.to_owned() }).map(|owner| owner.namespace)
     };
-    let second = format!("{own}.{name}");
+    let second = second(own, &name);
     let is_taken = namespace(&name).is_some_and(|other| other != own);
     if is_taken || namespace(&second).is_some_and(|other| other == own) { second } else { name }
 }

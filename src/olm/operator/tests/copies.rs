@@ -1,6 +1,6 @@
 use super::*;
 use crate::olm::operator::copies::book::{Book, Job, Key, Live as Copy, Outstanding, Plan};
-use crate::olm::operator::copies::{Course, Rules, Source, Targets, compare, conditions, content};
+use crate::olm::operator::copies::{Course, Rules, Source, Targets, compare, conditions, content, labelled};
 
 /// A version in a phase for a reason whose targets are these, as its annotation has them.
 fn source(phase: &str, reason: &str, targets: &str) -> Option<Source> {
@@ -108,6 +108,25 @@ fn copy_is_equal_whoever_has_made_it() {
     ] {
         assert_eq!(live(change.clone()), expected, "{change}");
     }
+}
+
+#[test]
+fn copy_without_the_label_gets_it_and_loses_what_only_an_original_has() {
+    let patch = |metadata: Value| {
+        let mut object = csv("a", "Succeeded", "Copied");
+        merge(&mut object["metadata"], &json!({"namespace": "mall", "resourceVersion": "7"}));
+        merge(&mut object["metadata"], &metadata);
+        labelled(&typed(object))
+    };
+    let other = json!({"olm.operatorNamespace": "shop", "olm.operatorGroup": "g"});
+    let labels = json!({"olm.copiedFrom": "shop", "olm.managed": "true"});
+    let expected = json!({"metadata": {"resourceVersion": "7", "labels": labels}});
+    assert_eq!(patch(json!({"annotations": other})), Some(expected));
+    let expected = json!({"metadata": {"resourceVersion": "7", "labels": labels, "finalizers": ["example.com/other"]}});
+    let finalizers = json!(["operators.coreos.com/csv-cleanup", "example.com/other"]);
+    assert_eq!(patch(json!({"annotations": other, "finalizers": finalizers})), Some(expected));
+    assert_eq!(patch(json!({"annotations": other, "labels": {"olm.copiedFrom": "shop"}})), None, "it has one");
+    assert_eq!(patch(json!({"annotations": {"olm.operatorNamespace": "mall"}})), None, "it is an original");
 }
 
 #[test]

@@ -163,7 +163,10 @@ impl Cluster {
                     object["status"] = ready();
                     self.deployments.insert(name, Live { object: Arc::new(object), ..Live::default() });
                 }
-                deployment::Write::Delete { name, .. } => drop(self.deployments.remove(&name)),
+                deployment::Write::Delete { name, .. } => {
+                    lines.push(format!("remove Deployment {name}"));
+                    self.deployments.remove(&name);
+                }
             }
         }
         if let Some((states, status)) = decision.status {
@@ -226,7 +229,12 @@ impl Cluster {
                         &json!({"labels": metadata["labels"], "annotations": metadata["annotations"]}),
                     ),
                 }
+                object["uid"] = json!("uid-secret");
                 secret.metadata = Arc::new(object);
+            }
+            Step::Delete { uid, .. } => {
+                lines.push(format!("delete Secret {uid}"));
+                *secret = Known { stored: Stored::Absent, metadata: Arc::default(), next: None };
             }
             Step::Patch { patch, .. } => {
                 lines.push("patch Secret".to_owned());

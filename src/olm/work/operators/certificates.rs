@@ -3,16 +3,14 @@
 
 use super::live::{Live, secret_kind};
 use super::perform::{Key, Perform};
-use super::views::Csv;
 use crate::cluster::followed::View;
 use crate::cluster::{ApiError, Clients, Objects, jittered, task};
 use crate::olm::certificate::Stored;
-use crate::olm::operator::serving;
 use crate::olm::operator::serving::certificate::{Known, Next, Step};
 use crate::olm::work::certificate::make::{Serving, judge_serving};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -50,27 +48,22 @@ impl Certificates {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the Secrets of these versions that are not known as they are now, and forgets all others.
-    pub(super) fn want<'a>(&self, csvs: impl Iterator<Item = &'a Csv>, live: &Live) {
-        let mut wanted = BTreeSet::new();
+    /// Reads those of these Secrets that are not known as they are now, and forgets all others. With each: for which hosts its certificate
+    /// has to be.
+    pub(super) fn want(&self, wanted: BTreeMap<Id, Vec<String>>, live: &Live) {
         let mut secrets = self.lock();
-        for csv in csvs {
-            let namespace = csv.metadata.namespace.clone().unwrap_or_default();
-            for (name, hosts) in serving::secrets(csv) {
-                let id = (namespace.clone(), name);
-                let version = version(live, &id);
-                let secret = secrets.entry(id.clone()).or_default();
-                let is_read = secret.read.as_ref().is_some_and(|(of, ..)| *of == version) && secret.hosts == hosts;
-                let is_asked =
-                    secret.reading.as_ref().is_some_and(|(of, reading)| *of == version && !reading.is_finished());
-                secret.hosts = hosts;
-                if !is_read && !is_asked {
-                    secret.reading = Some((version.clone(), self.read(id.clone(), version)));
-                }
-                wanted.insert(id);
+        secrets.retain(|id, _| wanted.contains_key(id));
+        for (id, hosts) in wanted {
+            let version = version(live, &id);
+            let secret = secrets.entry(id.clone()).or_default();
+            let is_read = secret.read.as_ref().is_some_and(|(of, ..)| *of == version) && secret.hosts == hosts;
+            let is_asked =
+                secret.reading.as_ref().is_some_and(|(of, reading)| *of == version && !reading.is_finished());
+            secret.hosts = hosts;
+            if !is_read && !is_asked {
+                secret.reading = Some((version.clone(), self.read(id, version)));
             }
         }
-        secrets.retain(|id, _| wanted.contains(id));
     }
 
     /// Until it could be read.
@@ -135,7 +128,23 @@ impl Certificates {
                 self.write(id(secret), write, Some(made), perform);
             }
             Step::Patch { secret, patch } => self.write(id(secret), Write::Patch(patch), None, perform),
+            Step::Delete { secret, uid } => self.delete(id(secret), uid, perform),
         }
+    }
+
+    fn delete(&self, id: Id, uid: String, perform: &Perform<'_>) {
+        let (objects, secrets) = (perform.objects.clone(), self.secrets.clone());
+        perform.begin(Key::Secret(id.clone()), async move {
+            let done = objects.delete(&secret_kind(), &id.0, &id.1, &uid).await;
+            {
+                let mut secrets = secrets.lock().unwrap_or_else(PoisonError::into_inner);
+                // Nothing tells that it is gone where it does not have the label.
+                if let Some(secret) = secrets.get_mut(&id) {
+                    secret.read = None;
+                }
+            }
+            done.map(drop)
+        });
     }
 
     fn make(&self, id: &Id, (hosts, organization): (&[String], &str), now: Timestamp) {

@@ -13,6 +13,7 @@ use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
 use crate::olm::operator::roles::GROUP_KIND;
+use crate::olm::operator::serving;
 use crate::olm::operator::turn::Namespace;
 use crate::olm::operator::{Group, component};
 use crate::olm::work::follow::id;
@@ -23,6 +24,8 @@ type Id = (String, String);
 
 pub(crate) struct Known {
     csvs: BTreeMap<Id, Arc<CsvView>>,
+    /// Copies that lack the label by which they are known.
+    unlabelled: Vec<Arc<CsvView>>,
     groups: BTreeMap<Id, Arc<GroupView>>,
     conditions: BTreeMap<Id, Arc<ConditionView>>,
     /// Those that cannot be read.
@@ -58,7 +61,8 @@ impl Known {
         }
         let made = Made::of(&seen);
         Known {
-            csvs: by_id(&seen.csvs).map(|(id, it)| (id, it.clone())).collect(),
+            csvs: by_id(&seen.csvs).filter(|(_, it)| !it.0.is_copy()).map(|(id, it)| (id, it.clone())).collect(),
+            unlabelled: seen.csvs.values().filter(|it| it.0.unlabelled_copy_of().is_some()).cloned().collect(),
             groups: by_id(&seen.groups).map(|(id, it)| (id, it.clone())).collect(),
             conditions: by_id(&seen.conditions).map(|(id, it)| (id, it.clone())).collect(),
             namespaces: namespaces.map(|(name, it)| (name.clone(), it.labels.clone())).collect(),
@@ -113,6 +117,15 @@ impl Known {
 
     pub(crate) fn csvs(&self) -> impl Iterator<Item = &Csv> {
         self.csvs.values().map(|it| &*it.0)
+    }
+
+    /// The Secrets with certificates that count, by namespace and name, each with the hosts that its certificate is for.
+    pub(crate) fn secrets(&self) -> BTreeMap<Id, Vec<String>> {
+        serving::secrets(self.csvs(), &self.components)
+    }
+
+    pub(super) fn unlabelled_copies(&self) -> impl Iterator<Item = &Csv> {
+        self.unlabelled.iter().map(|it| &*it.0)
     }
 
     /// Groups and versions of kinds that have to be served, whoever defines them.

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Clone)]
 pub(crate) struct Live {
-    /// Without copies.
+    /// Without those that have the label of copies.
     pub csvs: Arc<Followed<CsvView>>,
     pub groups: Arc<Followed<GroupView>>,
     pub conditions: Arc<Followed<ConditionView>>,

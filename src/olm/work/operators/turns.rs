@@ -8,7 +8,7 @@ use crate::olm::operator::room::Room;
 use crate::olm::operator::serving::certificate;
 use crate::olm::operator::settled::Settled;
 use crate::olm::operator::tenancy::{self, Tenancy};
-use crate::olm::operator::turn::{self, Act, Namespace, of_groups, of_namespace};
+use crate::olm::operator::turn::{self, Act, Namespace, of_copies, of_groups, of_namespace};
 use crate::olm::operator::{Tenant, component};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -64,6 +64,7 @@ impl Turns {
             next = next.into_iter().chain(again).min();
         }
         of_groups(&namespaces, &tenancy, around, &mut self.settled, act);
+        of_copies(known.unlabelled_copies(), act);
         next
     }
 
@@ -109,7 +110,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::olm::api::keys::label;
+    use crate::olm::api::keys::{annotation, label};
     use crate::olm::operator::component::Write;
     use crate::olm::operator::turn::Action;
     use crate::olm::work::operators::memory::Memory;
@@ -117,8 +118,8 @@ mod tests {
     use crate::olm::work::operators::seen::tests::put;
     use serde_json::json;
 
-    /// What is written of the second names of roles.
-    fn written(seen: &Seen) -> Vec<String> {
+    /// The first turn.
+    fn turned(seen: &Seen, act: &mut Act<'_>) {
         let known = Known::of(seen.clone(), &Memory::default(), Ok(semver::Version::new(1, 33, 2)));
         let (served, refused) = (Kinds::new(), BTreeMap::new());
         let beside = Beside {
@@ -127,8 +128,13 @@ mod tests {
             certificates: &|_| BTreeMap::new(),
             copies: &|_, _| book::Copies::default(),
         };
+        Turns::default().turn(&known, beside, (Timestamp::UNIX_EPOCH, Instant::now()), act);
+    }
+
+    /// What is written of the second names of roles.
+    fn written(seen: &Seen) -> Vec<String> {
         let mut written = Vec::new();
-        Turns::default().turn(&known, beside, (Timestamp::UNIX_EPOCH, Instant::now()), &mut |action| match action {
+        turned(seen, &mut |action| match action {
             Action::Component(Write::Create { id, .. }) => written.push(format!("create {}", id.name)),
             Action::Component(Write::Replace { id, .. }) => written.push(format!("replace {}", id.name)),
             Action::Component(Write::Delete { id, .. }) => written.push(format!("delete {}", id.name)),
@@ -163,5 +169,23 @@ mod tests {
             put(&mut seen.roles.cluster_roles, "one-view", theirs);
             assert_eq!(written(&seen), &all[..2], "{labels}");
         }
+    }
+
+    /// Its group selects its own namespace, so that it would be taken for an operator that is installed.
+    #[test]
+    fn copy_without_its_label_is_no_operator_and_gets_it() {
+        let mut seen = Seen::default();
+        put(&mut seen.groups, "mall/one", json!({"spec": {"targetNamespaces": ["mall"]}}));
+        let metadata = json!({"uid": "u", "annotations": {annotation::OPERATOR_NAMESPACE: "shop"}});
+        put(&mut seen.csvs, "mall/a", json!({"metadata": metadata, "spec": {}, "status": {"reason": "Copied"}}));
+        let mut patches = Vec::new();
+        turned(&seen, &mut |action| match action {
+            Action::Patch { patch, .. } => patches.push(patch),
+            Action::Status { .. } | Action::Delete { .. } | Action::Condition { .. } => panic!("{action:?}"),
+            _ => {}
+        });
+        let labels = json!({label::COPIED_FROM: "shop", label::MANAGED: "true"});
+        let [patch] = patches.as_slice() else { panic!("{patches:?}") };
+        assert_eq!(patch["metadata"]["labels"], labels);
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Live {
     changed: Arc<Notify>,
     stop: CancellationToken,
     pub plans: Arc<Followed<PlanView>>,
-    /// Without copies.
+    /// Without those that have the label of copies.
     pub csvs: Arc<Followed<Part<Csv>>>,
     pub groups: Arc<Followed<Part<Group>>>,
     pub definitions: Arc<Followed<Part<Served>>>,
@@ -87,9 +87,10 @@ impl Live {
         }
     }
 
-    /// ClusterServiceVersions of all namespaces.
+    /// ClusterServiceVersions of all namespaces; copies are none.
     pub(super) fn csvs(&self) -> Vec<Arc<Csv>> {
-        self.csvs.all().into_iter().flatten().map(|(_, csv)| csv.part.clone()).collect()
+        let all = self.csvs.all().into_iter().flatten().map(|(_, csv)| csv.part.clone());
+        all.filter(|csv| !csv.name.is_empty()).collect()
     }
 
     /// What is known of these definitions.

@@ -55,7 +55,8 @@ impl Reduced for Csv {
     type Object = ClusterServiceVersion;
 
     fn reduced(object: &ClusterServiceVersion) -> Csv {
-        Csv::read(&json!(object))
+        // A copy owns no definition.
+        if object.is_copy() { Csv::default() } else { Csv::read(&json!(object)) }
     }
 }
 

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub(super) struct Live {
     pub subscriptions: Arc<Followed<SubscriptionView>>,
-    /// Without copies.
+    /// Without those that have the label of copies.
     pub csvs: Arc<Followed<Part<Csv>>>,
     pub groups: Arc<Followed<Part<Group>>>,
     pub plans: Arc<Followed<Part<Plan>>>,
@@ -51,9 +51,11 @@ impl Live {
 
     /// All objects by namespace, in the order of their names; `None` before all of them are known.
     pub(super) fn all(&self) -> Option<All> {
+        let mut csvs = by_namespace(&self.csvs, |view| view.part.clone())?;
+        csvs.values_mut().for_each(|all| all.retain(|csv| !csv.is_copy));
         Some(All {
             subscriptions: by_namespace(&self.subscriptions, |view| view.0.clone())?,
-            csvs: by_namespace(&self.csvs, |view| view.part.clone())?,
+            csvs,
             groups: by_namespace(&self.groups, |view| view.part.clone())?,
             plans: by_namespace(&self.plans, |view| view.part.clone())?,
         })

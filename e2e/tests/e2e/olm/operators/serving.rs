@@ -114,7 +114,7 @@ fn version(version: &str, replaces: &str) -> Value {
 }
 
 /// As another program may have left it. It is to be made anew at this time.
-fn secret(due: Timestamp) -> Value {
+pub(super) fn secret(due: Timestamp) -> Value {
     let hosts = ["", ".svc", ".svc.cluster.local"].map(|end| format!("server-service.{SHOP}{end}"));
     let end = u64::try_from((due + SignedDuration::from_hours(24)).as_second()).unwrap();
     let until = date_time_ymd(1970, 1, 1) + Duration::from_secs(end);

@@ -129,6 +129,8 @@ fn webhooks_that_are_not_described_any_more_go() {
         "{lines:?}"
     );
     cluster.object("ValidatingWebhookConfiguration", "other.example.com-");
+    // The other one is answered by the same Deployment.
+    assert!(!lines.iter().any(|it| it.contains("Service ") || it.contains("Secret")), "{lines:?}");
     cluster.csv_mut("a")["spec"]["webhookdefinitions"] = json!([]);
     let lines = cluster.settle(&mut at(30));
     assert!(
@@ -136,8 +138,83 @@ fn webhooks_that_are_not_described_any_more_go() {
         "{lines:?}"
     );
     assert_eq!(cluster.csvs[0]["status"]["phase"], "Succeeded");
-    // The pods need no certificate then.
+    // The pods need no certificate then, and nobody asks them.
     assert_eq!(cluster.deployments["server"].object.pointer("/spec/template/spec/volumes"), None);
+    let end = lines.iter().position(|it| it == "a: Succeeded/InstallSucceeded").unwrap();
+    let mut deleted: Vec<&str> = lines[end + 1..].iter().map(String::as_str).collect();
+    assert_eq!(deleted.pop(), Some("delete Role shop/server-service-cert"), "by it the others are known");
+    deleted.sort_unstable();
+    let expected = [
+        "delete ClusterRoleBinding server-service-system:auth-delegator",
+        "delete RoleBinding kube-system/server-service-auth-reader",
+        "delete RoleBinding shop/server-service-cert",
+        "delete Secret uid-secret",
+        "delete Service shop/server-service",
+    ];
+    assert_eq!(deleted, expected);
+    assert!(cluster.components.is_empty(), "{:?}", cluster.components);
+    assert_eq!(cluster.settle(&mut at(40)), [""; 0]);
+}
+
+/// With what leads to it, and nothing of the other one.
+#[test]
+fn deployment_that_answers_no_more_takes_its_service_along() {
+    let mut csv = with_webhooks("a", json!([validating()]));
+    csv["spec"]["install"]["spec"]["deployments"].as_array_mut().unwrap().push(entry("other"));
+    let mut second = webhook("second.example.com", "MutatingAdmissionWebhook");
+    second["deploymentName"] = json!("other");
+    csv["spec"]["webhookdefinitions"].as_array_mut().unwrap().push(second);
+    let mut cluster = Cluster::serving(csv);
+    let absent = Known { stored: Stored::Absent, metadata: Arc::default(), next: None };
+    cluster.certificates.insert("other-service-cert".to_owned(), absent);
+    cluster.settle(&mut at(10));
+    let named = |cluster: &Cluster, part: &str| {
+        let ids = cluster.components.iter().filter_map(component::Id::of);
+        ids.filter(|id| id.name.contains(part)).count()
+    };
+    assert_eq!((named(&cluster, "server-service"), named(&cluster, "other-service")), (5, 5));
+    let spec = &mut cluster.csv_mut("a")["spec"];
+    spec["install"]["spec"]["deployments"].as_array_mut().unwrap().pop();
+    spec["webhookdefinitions"].as_array_mut().unwrap().pop();
+    cluster.settle(&mut at(20));
+    assert_eq!((named(&cluster, "server-service"), named(&cluster, "other-service")), (5, 0));
+    assert_eq!(cluster.certificates["other-service-cert"].stored, Stored::Absent);
+    assert_ne!(cluster.certificates[SECRET].stored, Stored::Absent);
+    assert_eq!(cluster.csvs[0]["status"]["phase"], "Succeeded");
+}
+
+/// Bundles bring Services by such names, and others make Secrets.
+#[test]
+fn service_and_secret_that_were_not_made_for_a_description_stay() {
+    let mut cluster = Cluster::served(with_webhooks("a", json!([validating()])));
+    cluster.csv_mut("a")["spec"]["webhookdefinitions"] = json!([]);
+    let role = cluster.components.iter_mut().find(|it| it["kind"] == "Role").unwrap();
+    role["rules"][0]["verbs"] = json!(["get", "list"]);
+    let lines = cluster.settle(&mut at(20));
+    let is_deleted = |it: &&String| it.starts_with("delete ") && !it.contains("WebhookConfiguration");
+    assert_eq!(lines.iter().find(is_deleted), None);
+
+    let mut cluster = Cluster::served(with_webhooks("a", json!([validating()])));
+    cluster.csv_mut("a")["spec"]["webhookdefinitions"] = json!([]);
+    Arc::make_mut(&mut cluster.certificates.get_mut(SECRET).unwrap().metadata)["ownerReferences"] = json!([]);
+    let service = cluster.components.iter_mut().find(|it| it["kind"] == "Service").unwrap();
+    service["metadata"]["labels"]["olm.owner"] = json!("b");
+    cluster.settle(&mut at(20));
+    assert_ne!(cluster.certificates[SECRET].stored, Stored::Absent);
+    let left: Vec<String> = cluster.components.iter().filter_map(component::Id::of).map(|id| id.to_string()).collect();
+    assert_eq!(left, ["Service shop/server-service"]);
+}
+
+#[test]
+fn secret_that_is_left_over_is_waited_for() {
+    let mut cluster = Cluster::served(with_webhooks("a", json!([validating()])));
+    cluster.csv_mut("a")["spec"]["webhookdefinitions"] = json!([]);
+    let known = cluster.certificates.remove(SECRET).unwrap();
+    cluster.settle(&mut at(20));
+    let left: Vec<String> = cluster.components.iter().filter_map(component::Id::of).map(|id| id.to_string()).collect();
+    assert_eq!(left, ["Role shop/server-service-cert"], "it is not known whether there is a Secret");
+    cluster.certificates.insert(SECRET.to_owned(), known);
+    assert_eq!(cluster.settle(&mut at(30)), ["delete Secret uid-secret", "delete Role shop/server-service-cert"]);
 }
 
 #[test]
