@@ -11,6 +11,7 @@ mod phases;
 mod required;
 mod roles;
 mod serving;
+mod shown;
 mod tenancy;
 mod writes;
 

@@ -56,6 +56,8 @@ pub(crate) struct OperatorSettings {
     pub keeps: bool,
     /// Namespaces in which operators for all namespaces are copied even if they are not elsewhere.
     pub protected: BTreeSet<String>,
+    /// Copies of operators for all namespaces are not written: they are served beside packages.
+    pub virtual_copies: bool,
     /// Of the cluster.
     pub release: String,
 }
