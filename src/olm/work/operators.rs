@@ -16,6 +16,7 @@ pub(crate) mod planned;
 pub(crate) mod roles;
 pub(crate) mod seen;
 pub(crate) mod served;
+mod shown;
 pub(crate) mod turns;
 pub(crate) mod views;
 pub(crate) mod whole;
@@ -24,6 +25,7 @@ use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::operator::compatibility;
 use crate::olm::operator::turn::Action;
+use crate::olm::serve::packages::CsvSource;
 use crate::olm::source::operators::{Fit, Progress};
 use crate::olm::work::scoped::Accounts;
 use crate::olm::work::version::ServerVersion;
@@ -124,6 +126,16 @@ impl OperatorController {
             figures,
             seen: None,
         }
+    }
+
+    /// For the server of packages: what namespaces see of ClusterServiceVersions, where copies are not written.
+    pub(crate) fn csvs(&self) -> Option<Arc<dyn CsvSource>> {
+        let OperatorSettings { protected, virtual_copies, .. } = &self.settings;
+        let objects = Objects::reader(self.objects.client().clone());
+        let source = || -> Arc<dyn CsvSource> {
+            Arc::new(shown::Operators::new(self.live.clone(), objects, protected.clone()))
+        };
+        virtual_copies.then(source)
     }
 
     /// Runs until `stop`.
