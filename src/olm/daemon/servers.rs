@@ -56,8 +56,8 @@ impl Servers {
         let kinds = Arc::new(Kinds::default());
         // Pods are replaced one after the other, and Services still lead to one that stops. Whoever serves packages stays anyway.
         let end = if self.packages.is_some() { packages::lingering(stop) } else { stop.clone() };
-        let told = (outputs, csvs);
-        let packages = self.packages.map(|settings| packages::start(settings, told, clients, &kinds, stop, end.clone()));
+        let (of, until) = ((outputs, csvs), end.clone());
+        let packages = self.packages.map(|settings| packages::start(settings, of, clients, &kinds, stop, until));
         let catalogs = self.catalogs.map(|listen| {
             let (outputs, until) = (outputs.clone(), end.clone());
             let serve = move || -> Served {
