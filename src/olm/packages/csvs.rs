@@ -34,8 +34,7 @@ pub(crate) fn page(shown: &Shown, namespace: &str, query: &Query) -> Page {
         namespace => vec![namespace],
     };
     let selected = namespaces.into_iter().flat_map(|namespace| shown.within(namespace)).filter(|it| {
-        after.is_none_or(|after| (it.namespace.as_str(), it.name()) > after)
-            && query.selects(it.name(), || it.labels())
+        after.is_none_or(|after| (it.namespace.as_str(), it.name()) > after) && query.selects(it.name(), || it.labels())
     });
     let mut metadata = ListMetadata::default();
     let Some(limit) = query.limit else { return Page { items: selected.collect(), metadata } };

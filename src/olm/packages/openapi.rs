@@ -61,8 +61,7 @@ fn schemas(version: Version, has_csvs: bool) -> Value {
 fn schemas_of_csvs(version: Version) -> [(String, Value); 2] {
     let (kind, text) = (csvs::KIND, json!({"type": "string"}));
     let of = |kind: &str| json!([{"group": GROUP, "version": VERSION, "kind": kind}]);
-    let any =
-        |text: &str| json!({"type": "object", "description": text, "x-kubernetes-preserve-unknown-fields": true});
+    let any = |text: &str| json!({"type": "object", "description": text, "x-kubernetes-preserve-unknown-fields": true});
     let one = json!({
         "description": "One version of an operator that works for the namespace, be it installed there or elsewhere.",
         "type": "object",

@@ -1,5 +1,5 @@
-//! What is served of ClusterServiceVersions where their copies are not written. It is made of what is followed anyway; of that only people
-//! see the originals are read when somebody asks, and the last of them are kept.
+//! What is served of ClusterServiceVersions where their copies are not written. Which namespace sees which follows from what is followed
+//! anyway. What only people look at is not among that: originals are read when somebody asks, and the last of them are kept.
 
 use super::live::{Live, csv_kind};
 use super::roles::{Views, is_same};
