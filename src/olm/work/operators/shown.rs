@@ -134,6 +134,9 @@ impl Bodies {
 mod tests {
     use super::*;
     use crate::cluster::followed::Followed;
+    use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+    use crate::olm::api::olm_config::OLMConfig;
+    use k8s_openapi::api::core::v1::Namespace;
     use kube::client::Body as HttpBody;
     use serde_json::{Value, json};
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -160,10 +163,13 @@ mod tests {
             }
         });
         let config = json!({"metadata": {"name": "cluster"}, "spec": {"features": {"disableCopiedCSVs": disabled}}});
-        let namespace = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        let config: OLMConfig = serde_json::from_value(config).unwrap();
+        let csv: ClusterServiceVersion = serde_json::from_value(operator("1")).unwrap();
+        let namespace =
+            |name: &str| -> Namespace { serde_json::from_value(json!({"metadata": {"name": name}})).unwrap() };
         let live = Live {
-            csvs: Followed::with([serde_json::from_value(operator("1")).unwrap()]),
-            configs: Followed::with([serde_json::from_value(config).unwrap()]),
+            csvs: Followed::with([csv]),
+            configs: Followed::with([config]),
             namespaces: Followed::with(["mall", "park", "shop"].map(namespace)),
             ..Live::detached()
         };
