@@ -13,13 +13,17 @@ use crate::olm::serve::packages::CsvSource;
 use crate::olm::work::follow::id;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Bytes of originals that are kept.
 const KEPT: usize = 16 << 20;
-/// How long reading one may take.
+/// Originals that are read at once.
+const READS: usize = 4;
+/// How long reading one may take, waiting for others included.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// For who asks: the cause may name what only the cluster should know.
 const UNREAD: &str = "operators cannot be read now; try again";
@@ -27,10 +31,9 @@ const UNREAD: &str = "operators cannot be read now; try again";
 /// For the server that is asked.
 pub(super) struct Operators {
     live: Live,
-    objects: Objects,
     protected: BTreeSet<String>,
     last: Mutex<Option<Last>>,
-    bodies: Arc<Mutex<Bodies>>,
+    reader: Arc<Reader>,
 }
 
 /// What was shown last, and what it was made of.
@@ -45,7 +48,8 @@ struct Last {
 impl Operators {
     /// `protected`: namespaces in which operators for all of them appear in any case.
     pub(super) fn new(live: Live, objects: Objects, protected: BTreeSet<String>) -> Self {
-        Operators { live, objects, protected, last: Mutex::default(), bodies: Arc::default() }
+        let reader = Reader { objects, bodies: Mutex::default(), places: Semaphore::new(READS) };
+        Operators { live, protected, last: Mutex::default(), reader: Arc::new(reader) }
     }
 }
 
@@ -74,33 +78,57 @@ impl CsvSource for Operators {
     }
 
     fn body(&self, csv: ShownCsv) -> BoxFuture<'static, Result<Option<Arc<Body>>, String>> {
-        let (objects, bodies) = (self.objects.clone(), self.bodies.clone());
-        let metadata = &csv.original.metadata;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let (namespace, name) = (text(&metadata.namespace), text(&metadata.name));
-        let (uid, version) = (text(&metadata.uid), text(&metadata.resource_version));
-        Box::pin(async move {
-            if let Some(body) = lock(&bodies).get(&uid, &version) {
-                return Ok(Some(body));
-            }
-            let kind = csv_kind();
-            let read = tokio::time::timeout(TIMEOUT, objects.get(&kind, &namespace, &name)).await;
-            let read = read.map_err(|_| "the API server does not answer".to_owned());
-            let original = read.and_then(|read| read.map_err(|error| error.to_string())).map_err(|cause| {
-                tracing::warn!(namespace, name, cause, "an operator cannot be read for who asks for it");
-                UNREAD.to_owned()
-            })?;
-            let body = original.map(|original| Arc::new(Body::of(&original)));
-            if let Some(body) = &body {
-                lock(&bodies).keep(body.clone());
-            }
-            Ok(body)
-        })
+        let reader = self.reader.clone();
+        Box::pin(async move { reader.body(&csv.original.metadata).await })
     }
 }
 
-fn lock(bodies: &Mutex<Bodies>) -> MutexGuard<'_, Bodies> {
-    bodies.lock().unwrap_or_else(PoisonError::into_inner)
+/// Reads originals, and keeps the last of them.
+struct Reader {
+    objects: Objects,
+    bodies: Mutex<Bodies>,
+    places: Semaphore,
+}
+
+impl Reader {
+    /// `metadata`: of the original as it is known. Errors are for who asks.
+    async fn body(&self, metadata: &ObjectMeta) -> Result<Option<Arc<Body>>, String> {
+        if let Some(body) = self.known(metadata) {
+            return Ok(Some(body));
+        }
+        let read = tokio::time::timeout(TIMEOUT, self.read(metadata)).await;
+        let read = read.unwrap_or_else(|_| Err("the API server does not answer".to_owned()));
+        read.map_err(|cause| {
+            let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+            tracing::warn!(namespace, name, cause, "an operator cannot be read for who asks for it");
+            UNREAD.to_owned()
+        })
+    }
+
+    async fn read(&self, metadata: &ObjectMeta) -> Result<Option<Arc<Body>>, String> {
+        let _place = self.places.acquire().await.map_err(|error| error.to_string())?;
+        // Another one may have been waited for that reads the same.
+        if let Some(body) = self.known(metadata) {
+            return Ok(Some(body));
+        }
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (namespace, name) = (text(&metadata.namespace), text(&metadata.name));
+        let original = self.objects.get(&csv_kind(), &namespace, &name).await.map_err(|error| error.to_string())?;
+        let body = original.map(|original| Arc::new(Body::of(&original)));
+        if let Some(body) = &body {
+            self.bodies().keep(body.clone());
+        }
+        Ok(body)
+    }
+
+    fn known(&self, metadata: &ObjectMeta) -> Option<Arc<Body>> {
+        let (uid, version) = (metadata.uid.as_deref()?, metadata.resource_version.as_deref()?);
+        self.bodies().get(uid, version)
+    }
+
+    fn bodies(&self) -> MutexGuard<'_, Bodies> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Originals that were read, the oldest first, each with its size.
@@ -191,7 +219,7 @@ mod tests {
         on.live.csvs.on_answer(operator("2"));
         on.live.namespaces.on_deleted("mall", "");
         assert_eq!(["mall", "park"].map(|name| sees(&on, name)), [false, true]);
-        let detached = Operators::new(Live::detached(), on.objects.clone(), BTreeSet::new());
+        let detached = Operators::new(Live::detached(), on.reader.objects.clone(), BTreeSet::new());
         assert!(detached.shown().is_none(), "nothing is known yet");
     }
 
