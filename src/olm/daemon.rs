@@ -17,7 +17,7 @@ use crate::process::leader::{LeadingError, candidate, topology, while_leading};
 use crate::process::serving;
 use crate::process::settings::{SettingsError, address};
 use crate::serve::health::Heartbeat;
-use controllers::Common;
+use controllers::{Common, Started};
 use servers::Servers;
 use settings::Loop;
 pub(crate) use settings::Settings;
@@ -73,8 +73,8 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
     let leads = common.leads(Loop::Catalogs);
     let (controller, outputs) =
         CatalogController::new(of_controller, &clients, objects.clone(), leads, store.clone(), figures, &stop);
-    let others = common.start(&outputs, store)?;
-    let served = servers.start(&outputs, &clients, &stop);
+    let Started { tasks, csvs } = common.start(&outputs, store)?;
+    let served = servers.start(&outputs, csvs, &clients, &stop);
     let _first = readiness.set(served.readiness());
     let ended = CancellationToken::new();
     let (until, over) = (stop.clone(), ended.clone());
@@ -82,7 +82,7 @@ pub(crate) async fn run(settings: Settings, stop: CancellationToken) -> Result<(
         // However it ends.
         let _over = over.drop_guard();
         controller.run(heartbeat, until).await;
-        futures::future::join_all(others).await;
+        futures::future::join_all(tasks).await;
     };
     let running = tokio::spawn(task::guarded("catalogs", &stop, running));
     let certificate = served.packages.as_ref().map(|packages| Certificate {

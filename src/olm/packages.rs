@@ -5,7 +5,10 @@
 //! read, `head` what is read of the versions at the heads of its channels, `manifest` the object with its `metadata`, `list` which
 //! packages a namespace sees and in which order, `form` how they are written, `table` rows for people, `icon` the picture. `status`
 //! is the answer where there is none, `discovery` and `openapi` tell clients what there is.
+//!
+//! `csvs` are ClusterServiceVersions, which the API has besides where their copies are not written.
 
+pub(crate) mod csvs;
 pub(crate) mod discovery;
 pub(crate) mod form;
 pub(crate) mod from_catalog;

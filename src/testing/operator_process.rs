@@ -113,7 +113,7 @@ impl OperatorProcess {
     /// What is copied, and what OLMConfig says of it.
     fn plan_copies(&mut self, known: &Known, now: Timestamp, writes: &mut Vec<Write>) -> Option<Timestamp> {
         let disabled = known.has_no_copies();
-        let rules = Rules { disabled, protected: BTreeSet::new() };
+        let rules = Rules { disabled, ..Rules::default() };
         let next = match &self.planned {
             Some(planned) if planned.holds(known, &rules, now) => planned.next(),
             _ => {

@@ -25,6 +25,13 @@ pub struct OLMConfigSpec {
     pub features: Option<Features>,
 }
 
+impl OLMConfigSpec {
+    /// Whether operators for all namespaces are not to be copied.
+    pub(crate) fn disables_copies(&self) -> bool {
+        self.features.as_ref().and_then(|features| features.disable_copied_csvs).unwrap_or_default()
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Features {

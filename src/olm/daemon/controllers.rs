@@ -4,6 +4,7 @@ use super::settings::{Loop, Settings};
 use crate::cluster::{Clients, Objects, task};
 use crate::olm::api::MANAGER;
 use crate::olm::net::store::Store;
+use crate::olm::serve::packages::CsvSource;
 use crate::olm::work::bundles::{Bundles, NodePods};
 use crate::olm::work::catalogs::{Figures, Outputs};
 use crate::olm::work::operators::{OperatorController, OperatorFigures};
@@ -25,6 +26,13 @@ pub(super) struct Common<'a> {
     pub stop: &'a CancellationToken,
 }
 
+/// Those that run.
+pub(super) struct Started {
+    pub tasks: Vec<JoinHandle<()>>,
+    /// What the server of packages tells of ClusterServiceVersions, if it does.
+    pub csvs: Option<Arc<dyn CsvSource>>,
+}
+
 impl Common<'_> {
     /// Whether the process holds the lease, for who does this part of its work; never if it does not do that.
     pub(super) fn leads(&self, part: Loop) -> watch::Receiver<bool> {
@@ -35,7 +43,7 @@ impl Common<'_> {
     }
 
     /// Starts all of them; they run until `stop`.
-    pub(super) fn start(&self, outputs: &Outputs, store: Arc<Store>) -> Result<Vec<JoinHandle<()>>, SettingsError> {
+    pub(super) fn start(&self, outputs: &Outputs, store: Arc<Store>) -> Result<Started, SettingsError> {
         let ((clients, writes, _), stop) = (self.parts, self.stop);
         let objects = || writes.clone();
         let settings = self.settings.of_subscriptions()?;
@@ -62,11 +70,13 @@ impl Common<'_> {
         let (leads, figures) = (self.leads(Loop::Operators), self.figures.2.clone());
         let operators =
             OperatorController::new(self.settings.of_operators(), (clients, objects()), leads, (events, figures), stop);
-        Ok(vec![
+        let csvs = operators.csvs();
+        let tasks = vec![
             tokio::spawn(task::guarded("subscriptions", stop, subscriptions.run(stop.clone()))),
             tokio::spawn(task::guarded("plans", stop, plans.run(stop.clone()))),
             tokio::spawn(task::guarded("operators", stop, operators.run(stop.clone()))),
             publishing,
-        ])
+        ];
+        Ok(Started { tasks, csvs })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use crate::cluster::{Clients, Kinds};
-use crate::olm::serve::packages::PackageServer;
+use crate::olm::serve::packages::{CsvSource, PackageServer};
 use crate::olm::serve::registry::{Limits, Server};
 use crate::olm::work::catalogs::Outputs;
 use crate::olm::work::packages;
@@ -45,13 +45,19 @@ impl Servers {
         })
     }
 
-    /// Starts them. They end some time after `stop`, when the last request is answered.
-    pub(super) fn start(self, outputs: &Outputs, clients: &Clients, stop: &CancellationToken) -> Running {
+    /// Starts them. They end some time after `stop`, when the last request is answered. `csvs`: what is served beside packages, if it is.
+    pub(super) fn start(
+        self,
+        outputs: &Outputs,
+        csvs: Option<Arc<dyn CsvSource>>,
+        clients: &Clients,
+        stop: &CancellationToken,
+    ) -> Running {
         let kinds = Arc::new(Kinds::default());
         // Pods are replaced one after the other, and Services still lead to one that stops. Whoever serves packages stays anyway.
         let end = if self.packages.is_some() { packages::lingering(stop) } else { stop.clone() };
-        let packages =
-            self.packages.map(|settings| packages::start(settings, outputs, clients, &kinds, stop, end.clone()));
+        let (of, until) = ((outputs, csvs), end.clone());
+        let packages = self.packages.map(|settings| packages::start(settings, of, clients, &kinds, stop, until));
         let catalogs = self.catalogs.map(|listen| {
             let (outputs, until) = (outputs.clone(), end.clone());
             let serve = move || -> Served {

@@ -85,6 +85,10 @@ pub(crate) struct Settings {
     /// Namespaces, separated by commas, in which operators for all namespaces appear even if OLMConfig says that they are not copied.
     #[arg(long = "protectedCopiedCSVNamespaces", value_delimiter = ',', value_name = "LIST")]
     protected_namespaces: Vec<String>,
+    /// Copies of operators for all namespaces are not written: the API of packages has ClusterServiceVersions besides, in which each
+    /// namespace sees them all the same. Processes that share the work need it together.
+    #[arg(long)]
+    virtual_copies: bool,
     /// Kubeconfig instead of the pod's service account.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -243,6 +247,7 @@ impl Settings {
         OperatorSettings {
             keeps: self.loops.contains(&Loop::Operators),
             protected: protected.map(str::to_owned).collect(),
+            virtual_copies: self.virtual_copies,
             release: self.release_version.clone(),
         }
     }
@@ -373,6 +378,12 @@ mod tests {
         assert!(settings.of_controller().unwrap().pods.set_user);
         assert!(!parsed(&[]).of_controller().unwrap().pods.set_user);
         assert!(parsed(&["--catalog-serving=pod"]).of_controller().unwrap().pods.always);
+    }
+
+    #[test]
+    fn copies_are_written_unless_they_are_to_be_virtual() {
+        assert!(!parsed(&[]).of_operators().virtual_copies);
+        assert!(parsed(&["--virtual-copies"]).of_operators().virtual_copies);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! for operators: their label tells them apart. Those of earlier programs that lack it get it first.
 
 pub(crate) mod book;
+pub(crate) mod shown;
 
 use super::mode::ALL;
 use crate::olm::api::GROUP;
@@ -13,7 +14,7 @@ use book::Outstanding;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is required is waited for so long before copies say that it is not there.
 const SETTLES: SignedDuration = SignedDuration::from_secs(30);
@@ -70,6 +71,8 @@ pub(crate) struct Source {
 pub(crate) struct Rules {
     /// Operators that work for all namespaces are not copied.
     pub disabled: bool,
+    /// Copies of operators that work for all namespaces are not written: whoever asks for them is answered without.
+    pub is_virtual: bool,
     /// Namespaces in which they are all the same.
     pub protected: BTreeSet<String>,
 }
@@ -117,8 +120,8 @@ impl Source {
             Targets::All => namespace != self.namespace,
             Targets::Some(targets) => targets.contains(namespace),
         };
-        let is_disabled = rules.disabled && self.targets == Targets::All && !rules.protected.contains(namespace);
-        if is_target && !is_disabled { self.course } else { Course::Removed }
+        let is_unwritten = (rules.disabled || rules.is_virtual) && self.targets == Targets::All;
+        if is_target && (!is_unwritten || rules.protected.contains(namespace)) { self.course } else { Course::Removed }
     }
 }
 
@@ -150,19 +153,12 @@ impl Content {
 pub(crate) fn content(original: &Value) -> Content {
     let text = |pointer: &str| original.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let namespace = text("/metadata/namespace");
-    let texts = |key: &str| {
+    let texts = |key: &str| -> BTreeMap<String, String> {
         let texts = original.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
-        texts.cloned().unwrap_or_default()
+        let texts = texts.into_iter().flatten();
+        texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
     };
-    let mut annotations = texts("annotations");
-    annotations.retain(|key, _| {
-        ![annotation::TARGET_NAMESPACES, annotation::COPIED_CONTENT, LAST_APPLIED].contains(&key.as_str())
-    });
-    let mut labels = texts("labels");
-    labels.retain(|key, _| !key.starts_with(label::COMPONENT_OF));
-    labels.insert(label::COPIED_FROM.to_owned(), namespace.into());
-    // Whoever has applied the original has not marked it.
-    labels.insert(label::MANAGED.to_owned(), "true".into());
+    let (labels, annotations) = (labels(texts("labels"), namespace), annotations(texts("annotations")));
     let mut status = original.get("status").cloned().unwrap_or_else(|| json!({}));
     if let Some(status) = status.as_object_mut() {
         status.insert("reason".to_owned(), reason::COPIED.into());
@@ -191,6 +187,23 @@ pub(crate) fn labelled(csv: &ClusterServiceVersion) -> Option<Value> {
         metadata.insert("finalizers".to_owned(), json!(others));
     }
     Some(json!({"metadata": metadata}))
+}
+
+/// Labels of the copies of an object of this namespace with these.
+fn labels(mut labels: BTreeMap<String, String>, namespace: &str) -> BTreeMap<String, String> {
+    labels.retain(|key, _| !key.starts_with(label::COMPONENT_OF));
+    labels.insert(label::COPIED_FROM.to_owned(), namespace.to_owned());
+    // Whoever has applied the original has not marked it.
+    labels.insert(label::MANAGED.to_owned(), "true".to_owned());
+    labels
+}
+
+/// Annotations of the copies of an object with these, but for the hash.
+fn annotations(mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    annotations.retain(|key, _| {
+        ![annotation::TARGET_NAMESPACES, annotation::COPIED_CONTENT, LAST_APPLIED].contains(&key.as_str())
+    });
+    annotations
 }
 
 /// Whether a copy has all of it, whoever has made it and marked it; and whether its status is that.

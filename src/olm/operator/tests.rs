@@ -12,6 +12,7 @@ mod published;
 mod required;
 mod roles;
 mod serving;
+mod shown;
 mod tenancy;
 mod writes;
 

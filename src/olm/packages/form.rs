@@ -1,4 +1,4 @@
-//! The forms in which packages are asked for, and what writes them item by item, so that no more than one is in memory.
+//! The forms in which objects are asked for, and what writes them item by item, so that no more than one is in memory.
 
 use super::list::{ListMetadata, Listed};
 use super::metadata::Metadata;
@@ -7,9 +7,10 @@ use super::view::Catalog;
 use super::{API_VERSION, KIND};
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 use std::io::{self, Write};
 
-/// What an answer says of each package.
+/// What an answer says of each object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     /// All there is.
@@ -19,6 +20,13 @@ pub(crate) enum Form {
     Metadata,
     /// A row of a `Table`.
     Table(Include),
+}
+
+impl Form {
+    /// Whether it has all of each object.
+    pub(crate) fn has_objects(self) -> bool {
+        matches!(self, Form::Object | Form::Table(Include::Object))
+    }
 }
 
 /// What a row says of its object besides the cells.
@@ -51,9 +59,21 @@ pub(crate) struct ListWriter<W> {
 }
 
 impl<W: Write> ListWriter<W> {
-    pub(crate) fn begin(mut out: W, form: Form, metadata: &ListMetadata) -> io::Result<Self> {
+    /// Of packages.
+    pub(crate) fn begin(out: W, form: Form, metadata: &ListMetadata) -> io::Result<Self> {
+        Self::begin_kind(out, form, metadata, KIND, &table::columns())
+    }
+
+    /// Of a kind, whose tables have these columns.
+    pub(super) fn begin_kind(
+        mut out: W,
+        form: Form,
+        metadata: &ListMetadata,
+        kind: &str,
+        columns: &[Value],
+    ) -> io::Result<Self> {
         let (version, kind) = match form {
-            Form::Object => (API_VERSION, format!("{KIND}List")),
+            Form::Object => (API_VERSION, format!("{kind}List")),
             Form::Metadata => (META_V1, "PartialObjectMetadataList".to_owned()),
             Form::Table(_) => (META_V1, "Table".to_owned()),
         };
@@ -63,7 +83,7 @@ impl<W: Write> ListWriter<W> {
             Form::Object | Form::Metadata => out.write_all(br#","items":["#)?,
             Form::Table(_) => {
                 out.write_all(br#","columnDefinitions":"#)?;
-                serde_json::to_writer(&mut out, &table::columns())?;
+                serde_json::to_writer(&mut out, columns)?;
                 out.write_all(br#","rows":["#)?;
             }
         }
@@ -79,21 +99,32 @@ impl<W: Write> ListWriter<W> {
         others: &[&Catalog],
         object: impl FnOnce(&mut W) -> io::Result<()>,
     ) -> io::Result<()> {
+        let cells = || Vec::from(table::cells(listed, asked.now));
+        self.row(cells, |out| write_metadata(listed, asked.namespace, others, out), object)
+    }
+
+    /// Writes an object of any kind. What writes it is called where the form has that: its cells, a `PartialObjectMetadata`, and all of it.
+    pub(super) fn row(
+        &mut self,
+        cells: impl FnOnce() -> Vec<String>,
+        metadata: impl FnOnce(&mut W) -> io::Result<()>,
+        object: impl FnOnce(&mut W) -> io::Result<()>,
+    ) -> io::Result<()> {
         if !std::mem::take(&mut self.is_first) {
             self.out.write_all(b",")?;
         }
         let include = match self.form {
             Form::Object => return object(&mut self.out),
-            Form::Metadata => return write_metadata(listed, asked.namespace, others, &mut self.out),
+            Form::Metadata => return metadata(&mut self.out),
             Form::Table(include) => include,
         };
         self.out.write_all(br#"{"cells":"#)?;
-        serde_json::to_writer(&mut self.out, &table::cells(listed, asked.now))?;
+        serde_json::to_writer(&mut self.out, &cells())?;
         if include != Include::None {
             self.out.write_all(br#","object":"#)?;
         }
         match include {
-            Include::Metadata => write_metadata(listed, asked.namespace, others, &mut self.out)?,
+            Include::Metadata => metadata(&mut self.out)?,
             Include::Object => object(&mut self.out)?,
             Include::None => {}
         }
@@ -106,7 +137,7 @@ impl<W: Write> ListWriter<W> {
     }
 }
 
-const META_V1: &str = "meta.k8s.io/v1";
+pub(super) const META_V1: &str = "meta.k8s.io/v1";
 
 /// Writes a `PartialObjectMetadata`.
 pub(crate) fn write_metadata(

@@ -1,6 +1,6 @@
 //! The API in the terms of OpenAPI 2 and 3, by which `kubectl explain` and consoles know its fields.
 
-use super::{API_VERSION, KIND};
+use super::{API_VERSION, KIND, csvs};
 use crate::olm::api::package_manifest::{GROUP, PLURAL, VERSION};
 use crate::olm::subscription::review;
 use serde_json::{Map, Value, json};
@@ -16,23 +16,23 @@ enum Version {
     V3,
 }
 
-/// The document of OpenAPI 2.
-pub(crate) fn v2() -> Value {
+/// The document of OpenAPI 2. `has_csvs`: ClusterServiceVersions are among the resources.
+pub(crate) fn v2(has_csvs: bool) -> Value {
     json!({
         "swagger": "2.0",
         "info": info(),
-        "paths": paths(Version::V2),
-        "definitions": schemas(Version::V2),
+        "paths": paths(Version::V2, has_csvs),
+        "definitions": schemas(Version::V2, has_csvs),
     })
 }
 
-/// The document of OpenAPI 3 for the version of the group.
-pub(crate) fn v3() -> Value {
+/// The document of OpenAPI 3 for the version of the group. `has_csvs`: ClusterServiceVersions are among the resources.
+pub(crate) fn v3(has_csvs: bool) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": info(),
-        "paths": paths(Version::V3),
-        "components": {"schemas": schemas(Version::V3)},
+        "paths": paths(Version::V3, has_csvs),
+        "components": {"schemas": schemas(Version::V3, has_csvs)},
     })
 }
 
@@ -47,9 +47,38 @@ fn info() -> Value {
     json!({"title": "Packages of operators", "version": VERSION})
 }
 
-fn schemas(version: Version) -> Value {
+fn schemas(version: Version, has_csvs: bool) -> Value {
     // The text is part of the program, and a test reads it.
-    serde_json::from_str(&SCHEMAS.replace("SCHEMAS", place(version))).unwrap_or_default()
+    let mut schemas: Map<String, Value> =
+        serde_json::from_str(&SCHEMAS.replace("SCHEMAS", place(version))).unwrap_or_default();
+    if has_csvs {
+        schemas.extend(schemas_of_csvs(version));
+    }
+    schemas.into()
+}
+
+/// What there is in them says the definition of the kind that is written.
+fn schemas_of_csvs(version: Version) -> [(String, Value); 2] {
+    let (kind, text) = (csvs::KIND, json!({"type": "string"}));
+    let of = |kind: &str| json!([{"group": GROUP, "version": VERSION, "kind": kind}]);
+    let any = |text: &str| json!({"type": "object", "description": text, "x-kubernetes-preserve-unknown-fields": true});
+    let one = json!({
+        "description": "One version of an operator that works for the namespace, be it installed there or elsewhere.",
+        "type": "object",
+        "properties": {"apiVersion": text, "kind": text, "metadata": {"type": "object"},
+            "spec": any("What the operator is and consists of."), "status": any("What has become of its installation.")},
+        "x-kubernetes-group-version-kind": of(kind),
+    });
+    let items = json!({"$ref": format!("{}/{PREFIX}{kind}", place(version))});
+    let list = json!({
+        "description": "Operators that work for a namespace.",
+        "type": "object",
+        "required": ["items"],
+        "properties": {"apiVersion": text, "kind": text, "metadata": {"type": "object"},
+            "items": {"type": "array", "items": items}},
+        "x-kubernetes-group-version-kind": of(&format!("{kind}List")),
+    });
+    [(format!("{PREFIX}{kind}"), one), (format!("{PREFIX}{kind}List"), list)]
 }
 
 /// Where a document has its definitions.
@@ -60,32 +89,49 @@ fn place(version: Version) -> &'static str {
     }
 }
 
-fn paths(version: Version) -> Value {
+fn paths(version: Version, has_csvs: bool) -> Value {
     let (all, of_namespace) = (format!("/apis/{API_VERSION}"), format!("/apis/{API_VERSION}/namespaces/{{namespace}}"));
-    let (list, kind) = (format!("{KIND}List"), KIND.to_owned());
+    let list = format!("{KIND}List");
     let mut paths = Map::new();
-    for (path, action, kind, text) in [
-        (format!("{all}/{PLURAL}"), "list", Some(&list), "packages of all namespaces"),
-        (format!("{of_namespace}/{PLURAL}"), "list", Some(&list), "packages that a namespace sees"),
-        (format!("{of_namespace}/{PLURAL}/{{name}}"), "get", Some(&kind), "one package"),
+    for (path, action, answer, text) in [
+        (format!("{all}/{PLURAL}"), "list", Some(list.as_str()), "packages of all namespaces"),
+        (format!("{of_namespace}/{PLURAL}"), "list", Some(list.as_str()), "packages that a namespace sees"),
+        (format!("{of_namespace}/{PLURAL}/{{name}}"), "get", Some(KIND), "one package"),
         (format!("{of_namespace}/{PLURAL}/{{name}}/icon"), "get", None, "the picture of a package"),
     ] {
-        let parameters: Vec<Value> = ["namespace", "name"]
-            .into_iter()
-            .filter(|name| path.contains(&format!("{{{name}}}")))
-            .map(|name| parameter(version, name))
-            .collect();
-        let operation = json!({
-            "operationId": format!("{action}{}", operation_id(&path)),
-            "description": text,
-            "responses": {"200": response(version, kind)},
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": {"group": GROUP, "version": VERSION, "kind": KIND},
-        });
-        paths.insert(path, json!({"get": operation, "parameters": parameters}));
+        let operation = read(version, &path, (action, KIND), answer, text);
+        paths.insert(path, operation);
+    }
+    let (kind, plural) = (csvs::KIND, csvs::PLURAL);
+    let list = format!("{kind}List");
+    let of_csvs = [
+        (format!("{all}/{plural}"), "list", list.as_str(), "operators that work for each namespace, page by page"),
+        (format!("{of_namespace}/{plural}"), "list", list.as_str(), "operators that work for a namespace"),
+        (format!("{of_namespace}/{plural}/{{name}}"), "get", kind, "one operator that works for a namespace"),
+    ];
+    for (path, action, answer, text) in of_csvs.into_iter().filter(|_| has_csvs) {
+        let operation = read(version, &path, (action, kind), Some(answer), text);
+        paths.insert(path, operation);
     }
     paths.insert(format!("{of_namespace}/{}", review::PLURAL), question(version));
     paths.into()
+}
+
+/// A request that reads objects of a kind. `answer`: the kind of the answer; `None` for a picture.
+fn read(version: Version, path: &str, (action, kind): (&str, &str), answer: Option<&str>, text: &str) -> Value {
+    let parameters: Vec<Value> = ["namespace", "name"]
+        .into_iter()
+        .filter(|name| path.contains(&format!("{{{name}}}")))
+        .map(|name| parameter(version, name))
+        .collect();
+    let operation = json!({
+        "operationId": format!("{action}{}", operation_id(path, kind)),
+        "description": text,
+        "responses": {"200": response(version, answer)},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": {"group": GROUP, "version": VERSION, "kind": kind},
+    });
+    json!({"get": operation, "parameters": parameters})
 }
 
 /// The only resource that is created.
@@ -105,7 +151,7 @@ fn question(version: Version) -> Value {
     for (key, value) in [
         ("operationId", json!("createPackagesOperatorsCoreosComV1NamespacedSubscriptionReview")),
         ("description", json!("what would be installed in a namespace if it were otherwise, or why something is not")),
-        ("responses", json!({"201": response(version, Some(&kind))})),
+        ("responses", json!({"201": response(version, Some(kind.as_str()))})),
         ("x-kubernetes-action", json!("post")),
         ("x-kubernetes-group-version-kind", json!({"group": GROUP, "version": VERSION, "kind": kind})),
     ] {
@@ -115,12 +161,13 @@ fn question(version: Version) -> Value {
 }
 
 /// Tells operations apart.
-fn operation_id(path: &str) -> &'static str {
-    match (path.contains("{namespace}"), path.contains("{name}"), path.ends_with("/icon")) {
-        (false, ..) => "PackagesOperatorsCoreosComV1PackageManifestForAllNamespaces",
-        (true, _, true) => "PackagesOperatorsCoreosComV1NamespacedPackageManifestIcon",
-        (true, ..) => "PackagesOperatorsCoreosComV1NamespacedPackageManifest",
-    }
+fn operation_id(path: &str, kind: &str) -> String {
+    let (before, after) = match (path.contains("{namespace}"), path.ends_with("/icon")) {
+        (false, _) => ("", "ForAllNamespaces"),
+        (true, true) => ("Namespaced", "Icon"),
+        (true, false) => ("Namespaced", ""),
+    };
+    format!("PackagesOperatorsCoreosComV1{before}{kind}{after}")
 }
 
 fn parameter(version: Version, name: &str) -> Value {
@@ -131,7 +178,7 @@ fn parameter(version: Version, name: &str) -> Value {
 }
 
 /// `None`: a picture.
-fn response(version: Version, kind: Option<&String>) -> Value {
+fn response(version: Version, kind: Option<&str>) -> Value {
     let schema = kind.map(|kind| json!({"$ref": format!("{}/{PREFIX}{kind}", place(version))}));
     match (version, schema) {
         (Version::V2, Some(schema)) => json!({"description": "OK", "schema": schema}),

@@ -1,4 +1,4 @@
-//! What a request for PackageManifests asks for: selectors and pages, as they stand in its address.
+//! What a request for a list asks for: selectors and pages, as they stand in its address.
 
 use crate::object::selector::{is_empty, matches};
 use base64::Engine;
@@ -14,7 +14,7 @@ const MAX_TOKEN: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Query {
     labels: LabelSelector,
-    /// Names, of which the package must have all; more than one thus selects nothing.
+    /// Names, of which the object must have all; more than one thus selects nothing.
     names: Vec<String>,
     /// At most so many items.
     pub limit: Option<usize>,
@@ -25,7 +25,7 @@ pub(crate) struct Query {
 /// Why a request is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueryError {
-    #[error("field label not supported: {0}; packages are selected by metadata.name=<name> only")]
+    #[error("field label not supported: {0}; objects are selected by metadata.name=<name> only")]
     Field(String),
     #[error("labelSelector {text:?}: {cause}")]
     Label { text: String, cause: String },

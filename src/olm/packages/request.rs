@@ -1,5 +1,6 @@
 //! A request to the API: what its method, address and accepted media types ask for.
 
+use super::csvs;
 use super::form::{Form, Include};
 use super::query::{Query, QueryError};
 use super::status::{Attributes, Status};
@@ -33,6 +34,17 @@ pub(crate) enum Request {
     Icon {
         namespace: String,
         name: String,
+    },
+    /// ClusterServiceVersions; an empty namespace means all.
+    Csvs {
+        namespace: String,
+        query: Query,
+        form: Form,
+    },
+    Csv {
+        namespace: String,
+        name: String,
+        form: Form,
     },
     /// A question about the Subscriptions of a namespace, in the body.
     Review {
@@ -79,7 +91,7 @@ impl Request {
                 return accepted.then_some(review).ok_or_else(Status::not_acceptable);
             }
             ["apis", GROUP, VERSION, rest @ ..] => match resource(rest) {
-                Some(_) if !reads => return Err(Status::no_verb(verb(method, rest), PLURAL)),
+                Some(resource) if !reads => return Err(Status::no_verb(verb(method, rest), resource.plural())),
                 Some(resource) => return resource.request(&Parameters::of(query), accept),
                 None => return Err(Status::no_resource()),
             },
@@ -98,15 +110,19 @@ impl Request {
 
     /// What the user needs the right to. `None` for what is the same for all users.
     pub(crate) fn attributes(&self) -> Option<Attributes<'_>> {
-        let of_packages = Attributes { resource: PLURAL, ..Attributes::default() };
+        let is_of_csvs = matches!(self, Request::Csvs { .. } | Request::Csv { .. });
+        let resource = if is_of_csvs { csvs::PLURAL } else { PLURAL };
+        let of = Attributes { resource, ..Attributes::default() };
         match self {
-            Request::List { namespace, query, .. } => {
+            Request::List { namespace, query, .. } | Request::Csvs { namespace, query, .. } => {
                 let name = query.only_name().unwrap_or_default();
-                Some(Attributes { verb: "list", namespace, name, ..of_packages })
+                Some(Attributes { verb: "list", namespace, name, ..of })
             }
-            Request::Get { namespace, name, .. } => Some(Attributes { verb: "get", namespace, name, ..of_packages }),
+            Request::Get { namespace, name, .. } | Request::Csv { namespace, name, .. } => {
+                Some(Attributes { verb: "get", namespace, name, ..of })
+            }
             Request::Icon { namespace, name } => {
-                Some(Attributes { verb: "get", subresource: ICON, namespace, name, ..of_packages })
+                Some(Attributes { verb: "get", subresource: ICON, namespace, name, ..of })
             }
             Request::Review { namespace } => {
                 Some(Attributes { verb: "create", resource: review::PLURAL, namespace, ..Attributes::default() })
@@ -123,6 +139,17 @@ enum Resource<'a> {
     List { namespace: &'a str },
     Object { namespace: &'a str, name: &'a str },
     Icon { namespace: &'a str, name: &'a str },
+    Csvs { namespace: &'a str },
+    Csv { namespace: &'a str, name: &'a str },
+}
+
+/// Whether an address is one of ClusterServiceVersions, which not every process serves.
+pub(crate) fn is_of_csvs(path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    matches!(
+        parts.as_slice(),
+        ["apis", GROUP, VERSION, csvs::PLURAL, ..] | ["apis", GROUP, VERSION, "namespaces", _, csvs::PLURAL, ..]
+    )
 }
 
 fn resource<'a>(parts: &[&'a str]) -> Option<Resource<'a>> {
@@ -133,13 +160,18 @@ fn resource<'a>(parts: &[&'a str]) -> Option<Resource<'a>> {
         ["namespaces", namespace, PLURAL, name, ICON] if !namespace.is_empty() => {
             Some(Resource::Icon { namespace, name })
         }
+        [csvs::PLURAL] => Some(Resource::Csvs { namespace: "" }),
+        ["namespaces", namespace, csvs::PLURAL] if !namespace.is_empty() => Some(Resource::Csvs { namespace }),
+        ["namespaces", namespace, csvs::PLURAL, name] if !namespace.is_empty() => {
+            Some(Resource::Csv { namespace, name })
+        }
         _ => None,
     }
 }
 
 /// The verb of a method.
 fn verb<'a>(method: &'a str, parts: &[&str]) -> &'a str {
-    let is_list = parts.last().is_some_and(|last| [PLURAL, review::PLURAL].contains(last));
+    let is_list = parts.last().is_some_and(|last| [PLURAL, csvs::PLURAL, review::PLURAL].contains(last));
     match method {
         "GET" | "HEAD" if is_list => "list",
         "POST" => "create",
@@ -152,30 +184,63 @@ fn verb<'a>(method: &'a str, parts: &[&str]) -> &'a str {
 }
 
 impl Resource<'_> {
+    fn plural(&self) -> &'static str {
+        match self {
+            Resource::List { .. } | Resource::Object { .. } | Resource::Icon { .. } => PLURAL,
+            Resource::Csvs { .. } | Resource::Csv { .. } => csvs::PLURAL,
+        }
+    }
+
     fn request(self, parameters: &Parameters, accept: &str) -> Result<Request, Status> {
+        let (plural, one) = (self.plural(), "PartialObjectMetadata");
         match self {
             Resource::List { namespace } => {
-                if parameters.is_true("watch") {
-                    return Err(Status::no_verb("watch", PLURAL));
-                }
-                let text = |name| parameters.text(name);
-                let query = Query::parse(text("labelSelector"), text("fieldSelector"), text("limit"), text("continue"));
-                let query = query.map_err(|error| match error {
-                    QueryError::Continue => Status::expired(error.to_string()),
-                    error => Status::bad_request(error.to_string()),
-                })?;
-                let form = form(accept, "PartialObjectMetadataList", parameters)?;
+                let (query, form) = listed(plural, parameters, accept)?;
                 Ok(Request::List { namespace: namespace.to_owned(), query, form })
             }
             Resource::Object { namespace, name } => {
-                let form = form(accept, "PartialObjectMetadata", parameters)?;
+                let form = form(accept, one, parameters)?;
                 Ok(Request::Get { namespace: namespace.to_owned(), name: name.to_owned(), form })
             }
             Resource::Icon { namespace, name } => {
                 Ok(Request::Icon { namespace: namespace.to_owned(), name: name.to_owned() })
             }
+            Resource::Csvs { namespace } => {
+                let (mut query, form) = listed(plural, parameters, accept)?;
+                if namespace.is_empty() {
+                    query.limit = Some(query.limit.ok_or_else(unbounded)?.min(csvs::LONGEST_PAGE));
+                }
+                Ok(Request::Csvs { namespace: namespace.to_owned(), query, form })
+            }
+            Resource::Csv { namespace, name } => {
+                let form = form(accept, one, parameters)?;
+                Ok(Request::Csv { namespace: namespace.to_owned(), name: name.to_owned(), form })
+            }
         }
     }
+}
+
+/// Which objects are to be listed, and how.
+fn listed(plural: &str, parameters: &Parameters, accept: &str) -> Result<(Query, Form), Status> {
+    if parameters.is_true("watch") {
+        return Err(Status::no_verb("watch", plural));
+    }
+    let text = |name| parameters.text(name);
+    let query = Query::parse(text("labelSelector"), text("fieldSelector"), text("limit"), text("continue"));
+    let query = query.map_err(|error| match error {
+        QueryError::Continue => Status::expired(error.to_string()),
+        error => Status::bad_request(error.to_string()),
+    })?;
+    Ok((query, form(accept, "PartialObjectMetadataList", parameters)?))
+}
+
+/// A list that would have each operator once for every namespace.
+fn unbounded() -> Status {
+    let most = csvs::LONGEST_PAGE;
+    Status::bad_request(format!(
+        "ClusterServiceVersions of all namespaces are listed page by page: give a limit, at most {most}, and go on by \
+         continue; or list those of one namespace"
+    ))
 }
 
 /// The form of the first media type that can be sent. `metadata`: the kind that has only metadata.

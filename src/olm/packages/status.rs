@@ -26,8 +26,10 @@ pub(crate) struct Status {
     /// A word for programs.
     pub reason: &'static str,
     pub message: String,
-    /// The package that it is about. Empty if it is about none.
+    /// The object that it is about. Empty if it is about none.
     name: String,
+    /// Plural of the resource that has it.
+    resource: String,
     /// Seconds after which to try again.
     pub retry_after: Option<u16>,
     /// Methods that the address has.
@@ -36,7 +38,15 @@ pub(crate) struct Status {
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Status { code, reason, message: message.into(), name: String::new(), retry_after: None, allow: "GET, HEAD" }
+        Status {
+            code,
+            reason,
+            message: message.into(),
+            name: String::new(),
+            resource: String::new(),
+            retry_after: None,
+            allow: "GET, HEAD",
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -59,13 +69,20 @@ impl Status {
         let cannot = format!("User {user:?} cannot {verb} resource {resource:?} in API group {GROUP:?} {scope}");
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         let message = format!("{plural}.{GROUP}{object} is forbidden: {cannot}{why}");
-        Status { name: (*name).to_owned(), ..Status::new(403, "Forbidden", message) }
+        let (name, resource) = ((*name).to_owned(), (*plural).to_owned());
+        Status { name, resource, ..Status::new(403, "Forbidden", message) }
     }
 
     /// There is no package of this name.
     pub(crate) fn no_package(name: &str) -> Self {
-        let message = format!("{PLURAL}.{GROUP} {name:?} not found");
-        Status { name: name.to_owned(), ..Status::new(404, "NotFound", message) }
+        Status::no_object(PLURAL, name)
+    }
+
+    /// A resource has nothing of this name.
+    pub(crate) fn no_object(plural: &str, name: &str) -> Self {
+        let message = format!("{plural}.{GROUP} {name:?} not found");
+        let (name, resource) = (name.to_owned(), plural.to_owned());
+        Status { name, resource, ..Status::new(404, "NotFound", message) }
     }
 
     /// There is nothing at this address.
@@ -152,7 +169,7 @@ impl Status {
         }
         let mut details = Map::new();
         if !self.name.is_empty() {
-            let all = [("name", self.name.as_str()), ("group", GROUP), ("kind", PLURAL)];
+            let all = [("name", self.name.as_str()), ("group", GROUP), ("kind", self.resource.as_str())];
             details.extend(all.map(|(key, value)| (key.to_owned(), value.into())));
         }
         details.extend(self.retry_after.map(|seconds| ("retryAfterSeconds".to_owned(), seconds.into())));

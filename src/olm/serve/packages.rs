@@ -1,14 +1,18 @@
 //! Serves PackageManifests as a part of the Kubernetes API. API servers pass requests on, prove by a certificate that they are such,
-//! and say in whose name; each request is answered from one state of all catalogs.
+//! and say in whose name; each request is answered from one state of all catalogs. Where copies of ClusterServiceVersions are not written,
+//! what namespaces see of these is served besides.
 
 mod access;
 mod answer;
 mod body;
+mod csvs;
 mod state;
 
 use crate::cluster::task;
 use crate::olm::catalog::served::Catalogs;
-use crate::olm::packages::request::{Health, Request};
+use crate::olm::operator::copies::shown::{Shown, ShownCsv};
+use crate::olm::packages::csvs::Body as CsvBody;
+use crate::olm::packages::request::{self, Health, Request};
 use crate::olm::packages::status::Status;
 use crate::olm::subscription::review::MAX_QUESTION;
 use crate::serve::caller::Caller;
@@ -51,6 +55,23 @@ pub(crate) struct Sources {
     /// The process has been told to stop. Who asks is still answered.
     pub stopping: CancellationToken,
     pub reviews: Reviews,
+    /// `None`: ClusterServiceVersions are no resource of the API.
+    pub csvs: Option<Arc<dyn CsvSource>>,
+}
+
+/// Knows which ClusterServiceVersions namespaces see, and reads them.
+pub(crate) trait CsvSource: Send + Sync {
+    /// What there is now; `None` before it is known.
+    fn shown(&self) -> Option<Arc<Shown>>;
+
+    /// All of one; `None` if it is gone. An error says to who has asked that it cannot be read now.
+    fn body(&self, csv: ShownCsv) -> BoxFuture<'static, Result<Option<Arc<CsvBody>>, String>>;
+}
+
+impl std::fmt::Debug for dyn CsvSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CsvSource").finish_non_exhaustive()
+    }
 }
 
 /// Answers the question in a body about a namespace.
@@ -128,7 +149,10 @@ impl PackageServer {
     async fn respond(&self, parts: &Parts, body: Body) -> Result<Response, Status> {
         let accept = joined(&parts.headers, &header::ACCEPT);
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
-        let request = Request::parse(parts.method.as_str(), path, query, &accept);
+        let request = match self.sources.csvs.is_none() && request::is_of_csvs(path) {
+            true => Err(Status::no_resource()),
+            false => Request::parse(parts.method.as_str(), path, query, &accept),
+        };
         if let Ok(Request::Health(health)) = request {
             return Ok(answer::health(if health == Health::Live { Ok(()) } else { self.ready() }));
         }
@@ -138,11 +162,16 @@ impl PackageServer {
         if let Some(attributes) = request.attributes() {
             self.access.check(&user, &attributes).await?;
         }
-        if let Some(response) = answer::document(&request, parts) {
+        if let Some(response) = answer::document(&request, parts, self.sources.csvs.is_some()) {
             return Ok(response);
         }
         if let Request::Review { namespace } = request {
             return self.review(namespace, parts, body).await;
+        }
+        if let Some(source) = &self.sources.csvs
+            && matches!(request, Request::Csvs { .. } | Request::Csv { .. })
+        {
+            return csvs::respond(request, source, &self.writers, parts).await;
         }
         let state = self.current().await;
         let state = state.ok_or_else(|| Status::unavailable("catalogs have not been read yet; try again"))?;

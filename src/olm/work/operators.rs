@@ -16,6 +16,7 @@ pub(crate) mod planned;
 pub(crate) mod roles;
 pub(crate) mod seen;
 pub(crate) mod served;
+mod shown;
 pub(crate) mod turns;
 mod unlabelled;
 pub(crate) mod views;
@@ -25,6 +26,7 @@ use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::operator::compatibility;
 use crate::olm::operator::turn::Action;
+use crate::olm::serve::packages::CsvSource;
 use crate::olm::source::operators::{Fit, Progress};
 use crate::olm::work::scoped::Accounts;
 use crate::olm::work::version::ServerVersion;
@@ -57,6 +59,8 @@ pub(crate) struct OperatorSettings {
     pub keeps: bool,
     /// Namespaces in which operators for all namespaces are copied even if they are not elsewhere.
     pub protected: BTreeSet<String>,
+    /// Copies of operators for all namespaces are not written: they are served beside packages.
+    pub virtual_copies: bool,
     /// Of the cluster.
     pub release: String,
 }
@@ -124,6 +128,16 @@ impl OperatorController {
             figures,
             seen: None,
         }
+    }
+
+    /// For the server of packages: what namespaces see of ClusterServiceVersions, where copies are not written.
+    pub(crate) fn csvs(&self) -> Option<Arc<dyn CsvSource>> {
+        let OperatorSettings { protected, virtual_copies, .. } = &self.settings;
+        let objects = Objects::reader(self.objects.client().clone());
+        let source = || -> Arc<dyn CsvSource> {
+            Arc::new(shown::Operators::new(self.live.clone(), objects, protected.clone()))
+        };
+        virtual_copies.then(source)
     }
 
     /// Runs until `stop`.

@@ -5,7 +5,7 @@ use super::certificate::{self, Identity};
 use super::reviews::reviews;
 use crate::cluster::{Clients, Kinds, task};
 use crate::olm::certificate::Stored;
-use crate::olm::serve::packages::{PackageServer, Sources};
+use crate::olm::serve::packages::{CsvSource, PackageServer, Sources};
 use crate::process::serving::{Served, again_and_again, authentication, demands};
 use crate::serve::front_proxy::FrontProxy;
 use crate::serve::{Server, tls};
@@ -55,10 +55,10 @@ pub(crate) struct Running {
     pub ended: JoinHandle<()>,
 }
 
-/// Serves the packages of the catalogs until `end`, which comes some time after `stop` ([`lingering`]).
+/// Serves the packages of the catalogs, and ClusterServiceVersions where these are given, until `end`, which comes some time after `stop` ([`lingering`]).
 pub(crate) fn start(
     settings: Settings,
-    outputs: &Outputs,
+    (outputs, csvs): (&Outputs, Option<Arc<dyn CsvSource>>),
     clients: &Clients,
     kinds: &Arc<Kinds>,
     stop: &CancellationToken,
@@ -70,6 +70,7 @@ pub(crate) fn start(
     let front_proxy = authentication::follow(clients, kinds.clone(), stop, lacking, FrontProxy::parse);
     let reviews = reviews(clients, outputs, &global, &version);
     let sources = Sources {
+        csvs,
         reviews,
         global,
         catalogs: outputs.catalogs.clone(),

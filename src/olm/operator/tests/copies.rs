@@ -49,12 +49,15 @@ fn targets_are_those_of_the_annotation_without_its_own_namespace() {
 #[test]
 fn copies_of_operators_for_all_namespaces_alone_can_be_switched_off_and_not_in_protected_ones() {
     use Course::{Copied, Removed};
-    let rules = Rules { disabled: true, protected: BTreeSet::from(["park".to_owned()]) };
+    let rules = Rules { disabled: true, is_virtual: false, protected: BTreeSet::from(["park".to_owned()]) };
     let (all, some) = (source("Succeeded", "", "").unwrap(), source("Succeeded", "", "mall").unwrap());
     let on = ["mall", "park", "shop"].map(|name| all.course_in(name, &Rules::default()));
     assert_eq!(on, [Copied, Copied, Removed]);
     assert_eq!(["mall", "park", "shop"].map(|name| all.course_in(name, &rules)), [Removed, Copied, Removed]);
     assert_eq!(["mall", "park"].map(|name| some.course_in(name, &rules)), [Copied, Removed]);
+    let unwritten = Rules { disabled: false, is_virtual: true, ..rules };
+    assert_eq!(["mall", "park", "shop"].map(|name| all.course_in(name, &unwritten)), [Removed, Copied, Removed]);
+    assert_eq!(["mall", "park"].map(|name| some.course_in(name, &unwritten)), [Copied, Removed]);
 }
 
 /// As the API server has it.
@@ -311,8 +314,9 @@ fn copies_go_with_the_original_with_the_target_with_a_conflict_and_when_they_are
     let mall = Targets::Some(BTreeSet::from(["mall".to_owned()]));
     assert_eq!(with(&|plan| source(plan, &|it| it.targets = mall.clone())), ["delete park"]);
     assert_eq!(with(&|plan| plan.rules.disabled = true), both);
-    let protected = BTreeSet::from(["park".to_owned()]);
-    assert_eq!(with(&|plan| plan.rules = Rules { disabled: true, protected: protected.clone() }), ["delete mall"]);
+    assert_eq!(with(&|plan| plan.rules.is_virtual = true), both);
+    let rules = Rules { disabled: true, is_virtual: false, protected: BTreeSet::from(["park".to_owned()]) };
+    assert_eq!(with(&|plan| plan.rules = rules.clone()), ["delete mall"]);
     // An operator of the same name is installed there.
     assert_eq!(with(&|plan| assert!(plan.originals.insert(key("park")))), ["delete park"]);
 }

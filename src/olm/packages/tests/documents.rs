@@ -11,7 +11,7 @@ fn discovery_names_packages_to_get_and_list_and_questions_to_create() {
     assert_eq!(discovery::groups()["groups"][0]["name"], "packages.operators.coreos.com");
     assert_eq!(discovery::groups()["groups"][0].get("kind"), None);
     assert_eq!(discovery::group()["preferredVersion"]["groupVersion"], "packages.operators.coreos.com/v1");
-    let resources = discovery::resources();
+    let resources = discovery::resources(false);
     let resource = |name: &str, singular: &str, verbs: &[&str]| json!({"name": name, "singularName": singular, "namespaced": true, "kind": "PackageManifest", "verbs": verbs});
     assert_eq!(
         resources["resources"],
@@ -25,9 +25,28 @@ fn discovery_names_packages_to_get_and_list_and_questions_to_create() {
 }
 
 #[test]
+fn cluster_service_versions_are_found_to_get_and_list_where_they_are_served() {
+    let expected = json!({"name": "clusterserviceversions", "singularName": "clusterserviceversion", "namespaced": true,
+        "kind": "ClusterServiceVersion", "verbs": ["get", "list"]});
+    let (without, with) = (discovery::resources(false), discovery::resources(true));
+    let names = |resources: &Value| resources["resources"].as_array().unwrap().len();
+    assert_eq!((names(&without), names(&with), &with["resources"][3]), (3, 4, &expected));
+    for version in [Discovery::V2, Discovery::V2Beta1] {
+        let resources =
+            |has_csvs: bool| discovery::aggregated(version, has_csvs)["items"][0]["versions"][0]["resources"].clone();
+        assert_eq!(resources(false).as_array().unwrap().len(), 2);
+        let found = &resources(true)[2];
+        assert_eq!((&found["resource"], &found["verbs"]), (&json!("clusterserviceversions"), &json!(["get", "list"])));
+    }
+    let schemas = openapi::v3(true)["components"]["schemas"].clone();
+    let schema = &schemas["com.coreos.operators.packages.v1.ClusterServiceVersion"];
+    assert!(schema["description"].as_str().unwrap().contains("works for the namespace"), "{schema}");
+}
+
+#[test]
 fn aggregated_discovery_says_the_same_in_both_versions() {
     for (version, name) in [(Discovery::V2, "v2"), (Discovery::V2Beta1, "v2beta1")] {
-        let document = discovery::aggregated(version);
+        let document = discovery::aggregated(version, false);
         assert_eq!(document["apiVersion"], format!("apidiscovery.k8s.io/{name}"));
         let of_version = &document["items"][0]["versions"][0];
         assert_eq!((&of_version["version"], &of_version["freshness"]), (&json!("v1"), &json!("Current")));
@@ -70,7 +89,7 @@ fn schemas_have_each_field_that_is_written() {
     package.channels[1].deprecation = Some("x");
     package.channels[1].entries = entries;
     let object = written(&catalog(), &package, "", &[]);
-    for schemas in [openapi::v2()["definitions"].clone(), openapi::v3()["components"]["schemas"].clone()] {
+    for schemas in [openapi::v2(false)["definitions"].clone(), openapi::v3(false)["components"]["schemas"].clone()] {
         let schema = &schemas["com.coreos.operators.packages.v1.PackageManifest"];
         let mut found = Vec::new();
         unknown(&object, schema, "", &mut found);
@@ -87,7 +106,7 @@ fn schema_of_questions_has_each_field_of_question_and_answer() {
     let body = json!({"apiVersion": "packages.operators.coreos.com/v1", "kind": "SubscriptionReview", "spec": spec});
     let read = review::read(body.to_string().as_bytes(), "ns").unwrap();
     assert_eq!(read.subscribe[0].starting_csv, "v", "the schema and the program name the same fields");
-    for schemas in [openapi::v2()["definitions"].clone(), openapi::v3()["components"]["schemas"].clone()] {
+    for schemas in [openapi::v2(false)["definitions"].clone(), openapi::v3(false)["components"]["schemas"].clone()] {
         let schema = &schemas["com.coreos.operators.packages.v1.SubscriptionReview"];
         let mut found = Vec::new();
         unknown(&body, schema, "", &mut found);
@@ -109,16 +128,18 @@ fn references(value: &Value, found: &mut Vec<String>) {
 
 #[test]
 fn documents_of_both_versions_refer_to_what_they_have() {
-    for document in [openapi::v2(), openapi::v3()] {
+    let without = [openapi::v2(false), openapi::v3(false)].map(|document| (document, 6, 5));
+    let with = [openapi::v2(true), openapi::v3(true)].map(|document| (document, 10, 8));
+    for (document, count, addresses) in without.into_iter().chain(with) {
         let mut found = Vec::new();
         references(&document, &mut found);
-        assert_eq!(found.len(), 6, "{found:?}");
+        assert_eq!(found.len(), count, "{found:?}");
         for place in found {
             assert!(document.pointer(place.trim_start_matches('#')).is_some(), "{place}");
         }
         let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
         let group = "/apis/packages.operators.coreos.com/v1";
-        assert_eq!(paths.len(), 5);
+        assert_eq!(paths.len(), addresses);
         assert!(paths.iter().all(|path| path.starts_with(group)), "{paths:?}");
     }
     let paths = openapi::v3_paths("ABC");

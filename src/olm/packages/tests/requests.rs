@@ -3,7 +3,7 @@
 use super::*;
 use crate::olm::packages::form::{Form, Include};
 use crate::olm::packages::query::Query;
-use crate::olm::packages::request::{Discovery, Health, Request};
+use crate::olm::packages::request::{Discovery, Health, Request, is_of_csvs};
 use crate::olm::packages::status::{Attributes, Status};
 
 const V1: &str = "/apis/packages.operators.coreos.com/v1";
@@ -81,6 +81,46 @@ fn packages_are_only_read() {
         assert_eq!(Request::parse("POST", path, "", "").unwrap_err().code, 405, "{path}");
     }
     assert_eq!(Request::parse("POST", "/other", "", "").unwrap_err().code, 404);
+}
+
+#[test]
+fn cluster_service_versions_are_read_and_those_of_all_namespaces_page_by_page() {
+    let all = format!("{V1}/clusterserviceversions");
+    let of_team = format!("{V1}/namespaces/team/clusterserviceversions");
+    let of = |namespace: &str, limit: &str| Request::Csvs {
+        namespace: namespace.into(),
+        query: Query::parse("", "", limit, "").unwrap(),
+        form: Form::Object,
+    };
+    let one = Request::Csv { namespace: "team".into(), name: "a".into(), form: Form::Object };
+    for (path, expected) in [
+        (of_team.clone(), of("team", "")),
+        (format!("{of_team}?limit=1000"), of("team", "1000")),
+        (format!("{of_team}/a"), one),
+        (format!("{all}?limit=5"), of("", "5")),
+        (format!("{all}?limit=1000"), of("", "500")),
+    ] {
+        let request = get(&path).unwrap();
+        assert_eq!(request, expected, "{path}");
+        assert_eq!(request.attributes().unwrap().resource, "clusterserviceversions", "{path}");
+    }
+    let status = get(&all).unwrap_err();
+    assert_eq!((status.code, status.reason), (400, "BadRequest"));
+    let status = Request::parse("DELETE", &of_team, "", "").unwrap_err();
+    assert_eq!(status.code, 405);
+    let text = "deletecollection is not supported on resources of kind \"clusterserviceversions.packages";
+    assert!(status.message.starts_with(text), "{}", status.message);
+    let nowhere = format!("{V1}/namespaces//clusterserviceversions");
+    for path in [format!("{all}/a"), format!("{of_team}/a/status"), nowhere] {
+        assert_eq!(get(&path), Err(Status::no_resource()), "{path}");
+    }
+    for path in [&all, &of_team, &format!("{of_team}/a")] {
+        assert!(is_of_csvs(path), "{path}");
+    }
+    let packages = format!("{V1}/packagemanifests");
+    for path in [V1, "/apis", &packages, "/apis/operators.coreos.com/v1/clusterserviceversions"] {
+        assert!(!is_of_csvs(path), "{path}");
+    }
 }
 
 #[test]

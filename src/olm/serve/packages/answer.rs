@@ -53,20 +53,22 @@ pub(super) fn created(object: &Value) -> Response {
     (StatusCode::CREATED, headers, bytes(object)).into_response()
 }
 
-/// What is the same for everybody and at any time; `None` for other requests.
-pub(super) fn document(request: &Request, parts: &Parts) -> Option<Response> {
+/// What is the same for everybody and at any time; `None` for other requests. `has_csvs`: ClusterServiceVersions are served besides.
+pub(super) fn document(request: &Request, parts: &Parts, has_csvs: bool) -> Option<Response> {
     let (media_type, document) = match request {
         Request::Groups(None) => (JSON.to_owned(), discovery::groups()),
-        Request::Groups(Some(version)) => (discovery::media_type(*version), discovery::aggregated(*version)),
+        Request::Groups(Some(version)) => (discovery::media_type(*version), discovery::aggregated(*version, has_csvs)),
         Request::Group => (JSON.to_owned(), discovery::group()),
-        Request::Resources => (JSON.to_owned(), discovery::resources()),
-        Request::OpenApiV2 => (JSON.to_owned(), openapi::v2()),
-        Request::OpenApiV3 => (JSON.to_owned(), openapi::v3_paths(&hash(&bytes(&openapi::v3())))),
-        Request::OpenApiV3Group => (JSON.to_owned(), openapi::v3()),
+        Request::Resources => (JSON.to_owned(), discovery::resources(has_csvs)),
+        Request::OpenApiV2 => (JSON.to_owned(), openapi::v2(has_csvs)),
+        Request::OpenApiV3 => (JSON.to_owned(), openapi::v3_paths(&hash(&bytes(&openapi::v3(has_csvs))))),
+        Request::OpenApiV3Group => (JSON.to_owned(), openapi::v3(has_csvs)),
         Request::Health(_)
         | Request::List { .. }
         | Request::Get { .. }
         | Request::Icon { .. }
+        | Request::Csvs { .. }
+        | Request::Csv { .. }
         | Request::Review { .. } => return None,
     };
     let body = bytes(&document);
@@ -153,7 +155,7 @@ fn picked(state: &State, namespace: &str, global: &str, name: &str) -> Result<(L
     Ok((listed.clone(), others.into_iter().map(|other| other.catalog.clone()).collect()))
 }
 
-fn answer(written: Result<Written, WriteError>) -> Result<Response, Status> {
+pub(super) fn answer(written: Result<Written, WriteError>) -> Result<Response, Status> {
     written.map(|Written { body, is_gzip }| json(body, is_gzip)).map_err(unwritten)
 }
 
@@ -167,7 +169,7 @@ fn unwritten(error: WriteError) -> Status {
     }
 }
 
-fn json(body: Body, is_gzip: bool) -> Response {
+pub(super) fn json(body: Body, is_gzip: bool) -> Response {
     let headers =
         [(header::CONTENT_TYPE, JSON), (header::CACHE_CONTROL, NOT_KEPT), (header::VARY, "Accept, Accept-Encoding")];
     let mut response = (headers, body).into_response();
@@ -200,7 +202,7 @@ fn picture(icon: Icon, known: &str) -> Response {
     response
 }
 
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = joined(headers, &header::ACCEPT_ENCODING);
     accepted.split(',').any(|coding| {
         let mut parts = coding.split(';').map(str::trim);

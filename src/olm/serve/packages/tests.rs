@@ -1,5 +1,6 @@
 //! Requests over loopback, as API servers pass them on.
 
+mod csvs;
 mod large;
 
 use super::access::tests::api_server;
@@ -65,6 +66,11 @@ fn client(trusted: &str, identity: Option<&str>, http1: bool) -> reqwest::Client
 
 impl Running {
     async fn start() -> Running {
+        Running::with(None).await
+    }
+
+    /// `csvs`: what namespaces see of ClusterServiceVersions.
+    async fn with(csvs: Option<Arc<dyn CsvSource>>) -> Running {
         let authority = Authority::new("front-proxy");
         let (key, trusted) = certificate();
         let (catalogs, received) = watch::channel(catalogs());
@@ -88,6 +94,7 @@ impl Running {
                 };
                 Box::pin(std::future::ready(answer))
             })),
+            csvs,
         };
         let server = PackageServer::new(sources, api_server(asked.clone()), &stop);
         let port = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();

@@ -169,8 +169,7 @@ impl Known {
 
     /// Whether operators for all namespaces are not copied.
     pub(crate) fn has_no_copies(&self) -> bool {
-        let features = self.config().and_then(|config| config.spec.features.as_ref());
-        features.and_then(|features| features.disable_copied_csvs).unwrap_or_default()
+        self.config().is_some_and(|config| config.spec.disables_copies())
     }
 
     pub(crate) fn config(&self) -> Option<&OLMConfig> {

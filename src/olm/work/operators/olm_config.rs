@@ -21,7 +21,8 @@ impl OperatorController {
     pub(super) fn bring_copies(&mut self, known: &Known, at: Instant, now: Timestamp) -> Option<Timestamp> {
         let config = known.config();
         let disabled = known.has_no_copies();
-        let rules = Rules { disabled, protected: self.settings.protected.clone() };
+        let is_virtual = self.settings.virtual_copies;
+        let rules = Rules { disabled, is_virtual, protected: self.settings.protected.clone() };
         let next = match &self.planned {
             Some(planned) if self.not_copied.is_some() && planned.holds(known, &rules, now) => planned.next(),
             _ => {
@@ -42,7 +43,7 @@ impl OperatorController {
         next
     }
 
-    /// Each operator that is not copied any more is told of once.
+    /// Each operator that is not copied any more is told of once. One whose copies are only not written is still seen.
     fn tell_not_copied<'a>(&mut self, sources: impl Iterator<Item = (&'a Csv, Source)>, rules: &Rules) {
         if !rules.disabled {
             self.not_copied = Some(BTreeSet::new());

@@ -5,18 +5,23 @@ use std::time::Duration;
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use cvo::testing::api::olm::olm_config::OLMConfig;
 use cvo::testing::api::olm::operator_group::OperatorGroup;
+use e2e::conditions::Conditions;
 use e2e::harness::audit;
-use e2e::olm::{PROCESS, USER};
+use e2e::olm::{self, PROCESS, USER};
+use e2e::workspace;
 use k8s_openapi::api::core::v1::{Event, Namespace};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::LIMIT;
 use super::tenants::{version, writes_nothing};
 use super::{SHOP, World, group};
 
 const NAME: &str = "server.v1.0.0";
+/// The resource in which copies are seen that are not written.
+const SEEN: &str = "clusterserviceversions.packages.operators.coreos.com";
 /// A namespace more is complete after this.
 const COMPLETE: Duration = Duration::from_secs(2);
 /// How many there are besides those that every cluster has.
@@ -103,6 +108,24 @@ impl World {
         }
         told.sort();
         told
+    }
+
+    /// Starts the process so that copies are not written, but in the namespace `park`, and waits until it is asked for packages.
+    async fn start_virtual(&self) {
+        let port = self.cluster.port("packages");
+        let process = olm::limited(&self.cluster, &self.ports).unwrap().log_level("info,cvo=debug");
+        let process = process.flag("--secure-port", port.to_string()).flag("--protectedCopiedCSVNamespaces", "park");
+        self.cluster.spawn(process.args(["--virtual-copies"]).launch(PROCESS).unwrap()).unwrap();
+        olm::register_packages(&self.cluster, port).await.unwrap();
+        let services: Api<APIService> = Api::all(self.client.clone());
+        let wait = self.cluster.until("the API of packages", &[PROCESS]).within(LIMIT);
+        wait.existing(services, olm::PACKAGES, |it| it.has("Available=True")).await.unwrap();
+    }
+
+    /// What kubectl shows of ClusterServiceVersions that are served beside packages.
+    async fn seen(&self, arguments: &str) -> Result<String, String> {
+        let arguments = format!("get {SEEN} {arguments}");
+        self.cluster.kubectl(arguments.split(' ')).await.map_err(|error| format!("{error:?}"))
     }
 
     async fn until_not_copied(&self, expected: &[&str]) {
@@ -210,7 +233,7 @@ async fn copies_are_switched_off_and_on_and_go_with_their_original() {
         world.namespace(name).await;
     }
     world.switch(false).await;
-    let process = e2e::olm::limited(&world.cluster, &world.ports).unwrap();
+    let process = olm::limited(&world.cluster, &world.ports).unwrap();
     let process = process.log_level("info,cvo=debug").flag("--secure-port", "0");
     let process = process.flag("--protectedCopiedCSVNamespaces", "park");
     world.cluster.spawn(process.launch(PROCESS).unwrap()).unwrap();
@@ -240,4 +263,64 @@ async fn copies_are_switched_off_and_on_and_go_with_their_original() {
     world.until_gone(NAME).await;
     world.until_copied("deleted", &[]).await;
     world.down().await;
+}
+
+/// Who may view a namespace sees the operators that work for it there, although nothing has been written.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
+async fn copies_that_are_not_written_are_seen_by_who_may_view_the_namespace() {
+    let world = World::up().await;
+    for name in ["mall", "park"] {
+        world.namespace(name).await;
+    }
+    let roles = workspace::root().join("manifests/olm/0000_50_olm_03_user-roles.yaml").display().to_string();
+    world.kubectl(["apply", "--server-side", "-f", &roles]).await;
+    let role = "--clusterrole=aggregate-olm-view";
+    world.kubectl(["create", "rolebinding", "viewer", role, "--user=viewer", "-n", "mall"]).await;
+    world.switch(false).await;
+    world.start();
+    world.apply(&group("one", json!({}))).await;
+    world.carry_out_version(&version("1.0.0")).await;
+    world.until_succeeded(NAME).await;
+    let others = world.others().await;
+    world.until_copied("installed", &others).await;
+
+    // Copies that have been written go, but where they are protected. Nobody is told, because they are still seen.
+    assert!(world.cluster.terminate(PROCESS, LIMIT).await.unwrap());
+    world.start_virtual().await;
+    world.until_copied("not written any more", &["park".to_owned()]).await;
+    world.until_succeeded(NAME).await;
+    let row = world.seen("-n mall --no-headers --as viewer").await.unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), [NAME, "Server", "1.0.0", "Succeeded"]);
+    let copy = world.seen(&format!("{NAME} -n mall -o json --as viewer")).await.unwrap();
+    let copy: Value = serde_json::from_str(&copy).unwrap();
+    assert_eq!(copy["apiVersion"], "packages.operators.coreos.com/v1");
+    assert_eq!(copy["metadata"]["labels"]["olm.copiedFrom"], SHOP);
+    assert_eq!(copy["status"]["reason"], "Copied");
+    let original = world.kubectl(["get", "csv", NAME, "-n", SHOP, "-o", "json"]).await;
+    let original: Value = serde_json::from_str(&original).unwrap();
+    assert_eq!(copy["spec"], original["spec"]);
+    assert_eq!(world.copies("mall").get_opt(NAME).await.unwrap().map(|it| it.name_any()), None);
+    let refused = world.seen("-n park --as viewer").await.unwrap_err();
+    assert!(refused.contains("cannot list resource"), "{refused}");
+    let missing = world.seen("none -n mall --as viewer").await.unwrap_err();
+    assert!(missing.contains("not found"), "{missing}");
+    let all = world.seen("-A --no-headers").await.unwrap();
+    assert_eq!(all.lines().count(), others.len() + 1, "{all}");
+
+    // A namespace more sees it as soon as it is there.
+    let since = world.requests();
+    world.namespace("late").await;
+    let wait = world.cluster.until("a namespace more to see it", &[PROCESS]).within(LIMIT);
+    wait.holds(async || world.seen("-n late --no-headers").await.is_ok_and(|rows| rows.contains(NAME))).await.unwrap();
+    assert_eq!(world.wrote(since), [""; 0]);
+    assert_eq!(world.not_copied().await, [""; 0]);
+
+    // What OLMConfig disables is not seen either.
+    world.switch(true).await;
+    world.until_condition("True", "no unexpected copied CSVs were found").await;
+    world.until_not_copied(&[NAME]).await;
+    let wait = world.cluster.until("copies to be seen no more", &[PROCESS]).within(LIMIT);
+    wait.holds(async || world.seen("-n mall --no-headers").await.is_ok_and(|rows| !rows.contains(NAME))).await.unwrap();
+    world.cluster.down().await.unwrap();
 }

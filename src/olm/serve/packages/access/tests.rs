@@ -15,7 +15,8 @@ pub(crate) fn api_server(asked: Arc<AtomicUsize>) -> kube::Client {
             let spec = &body["spec"];
             let what = &spec["resourceAttributes"];
             assert_eq!(what["group"], "packages.operators.coreos.com");
-            assert!([json!("packagemanifests"), json!("subscriptionreviews")].contains(&what["resource"]));
+            let known = ["packagemanifests", "subscriptionreviews", "clusterserviceversions"];
+            assert!(known.iter().any(|known| what["resource"] == *known));
             let (code, answer) = match spec["user"].as_str().unwrap() {
                 "away" => (500, json!({"kind": "Status", "code": 500, "message": "secret of the server"})),
                 user => (
