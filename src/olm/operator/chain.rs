@@ -3,6 +3,7 @@
 use crate::object::condition::ConditionStatus;
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
 use crate::olm::api::operator_condition::{OperatorCondition, UPGRADEABLE};
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Siblings<'a> = BTreeMap<&'a str, &'a ClusterServiceVersion>;
@@ -24,6 +25,20 @@ pub(crate) fn predecessor<'a>(
 pub(super) fn successor<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
     let own = name(csv);
     siblings.values().copied().find(|it| it.spec.replaces == own && name(it) != own)
+}
+
+/// One that replaces it, directly or not, and runs; or else the one that replaces it.
+pub(super) fn heir<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
+    let first = successor(csv, siblings)?;
+    let (mut at, mut seen) = (first, BTreeSet::from([name(csv)]));
+    while seen.insert(name(at)) {
+        if at.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded) {
+            return Some(at);
+        }
+        let Some(next) = successor(at, siblings) else { break };
+        at = next;
+    }
+    Some(first)
 }
 
 /// The last one that replaces it, directly or not.
@@ -55,15 +70,21 @@ pub(super) fn is_going(csv: &ClusterServiceVersion) -> bool {
     csv.metadata.deletion_timestamp.is_some() || matches!(phase, Some(Phase::Replacing | Phase::Deleting))
 }
 
-/// The one that owns a definition that this one owns too, and is neither replaced by it nor replaces it.
+/// The one that owns a definition that this one owns too and comes before it, and is neither replaced by it nor replaces it. One that
+/// runs comes first, then the older one: of two, one goes on.
 pub(super) fn rival<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<(&'a str, String)> {
     let own: BTreeSet<&str> = owned(csv).collect();
     let earlier = before(csv, siblings);
     siblings.iter().find_map(|(other, it)| {
         let is_in_chain = *other == name(csv) || earlier.contains(other) || before(it, siblings).contains(name(csv));
-        let shared = owned(it).find(|name| own.contains(name)).filter(|_| !is_in_chain)?;
+        let shared = owned(it).find(|name| own.contains(name)).filter(|_| !is_in_chain && rank(it) < rank(csv))?;
         Some((*other, shared.to_owned()))
     })
+}
+
+fn rank(csv: &ClusterServiceVersion) -> (bool, Option<Timestamp>, &str) {
+    let runs = csv.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded);
+    (!runs, csv.metadata.creation_timestamp.as_ref().map(|time| time.0), name(csv))
 }
 
 fn owned(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {

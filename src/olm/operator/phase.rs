@@ -21,7 +21,7 @@ use serde_json::Value;
 const INSTALL: SignedDuration = SignedDuration::from_mins(5);
 
 /// Deployments that are not ready are told of only once they were waited for so long: most become ready before.
-const WAITS: SignedDuration = SignedDuration::from_secs(5);
+const WAITS: SignedDuration = SignedDuration::from_secs(30);
 
 /// So many bytes of annotations may an object have.
 const MOST_ANNOTATIONS: usize = 256 << 10;
@@ -417,7 +417,7 @@ fn replacing(facts: &Facts<'_>, group: &Group<'_>) -> Turn {
     if chain::predecessor(facts.csv, facts.siblings).is_some() {
         return Turn::default();
     }
-    let find = if group.fails_forward() { chain::last } else { chain::successor };
+    let find = if group.fails_forward() { chain::last } else { chain::heir };
     match find(facts.csv, facts.siblings) {
         // Somebody has deleted it. This one is needed again.
         None => Turn::to(State::pending(

@@ -97,7 +97,10 @@ impl Together {
         let name = &item.name;
         let of_others = |csv: &&Arc<Csv>| csv.namespace != namespace && !csv.is_deleted && csv.owned.contains(name);
         let owners = self.known.iter().filter(of_others).map(|csv| format!("{}/{}", csv.namespace, csv.name));
-        let owners: BTreeSet<String> = owners.collect();
+        let owners: Vec<String> = owners.collect::<BTreeSet<String>>().into_iter().collect();
+        if owners.is_empty() {
+            return None;
+        }
         let spec = |object: &Value| object.get("spec").cloned();
         // With which operators it came is no change.
         let changes = match step::merged(item, live, desired) {
@@ -105,8 +108,7 @@ impl Together {
             Ok(Outcome::Replace { .. }) => true,
             Ok(Outcome::Same) | Err(_) => false,
         };
-        let owners: Vec<String> = owners.into_iter().collect();
-        (changes && !owners.is_empty()).then(|| {
+        changes.then(|| {
             let all = listed(&owners, ", ", OWNERS, |rest| format!("and {rest} more"));
             format!("{name} changes for operators of other namespaces too, which own it as it was: {all}")
         })

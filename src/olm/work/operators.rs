@@ -134,9 +134,8 @@ impl OperatorController {
     pub(crate) fn csvs(&self) -> Option<Arc<dyn CsvSource>> {
         let OperatorSettings { protected, virtual_copies, .. } = &self.settings;
         let objects = Objects::reader(self.objects.client().clone());
-        let source = || -> Arc<dyn CsvSource> {
-            Arc::new(shown::Operators::new(self.live.clone(), objects, protected.clone()))
-        };
+        let source =
+            || -> Arc<dyn CsvSource> { Arc::new(shown::Operators::new(self.live.clone(), objects, protected.clone())) };
         virtual_copies.then(source)
     }
 

@@ -335,6 +335,18 @@ fn definition_has_one_owner_outside_of_the_chain() {
     let mut two = two.marked();
     let step = two.step("b", 10);
     assert!(step.starts_with("Failed/OwnerConflict: conflicting CRD owner in namespace: k.example.com is owned by"));
+    // Of two of which none runs the older one goes on, and of two that run.
+    for phase in ["Pending", "Succeeded"] {
+        for (name, created) in [("a", 5), ("b", 4)] {
+            two.csv_mut(name)["status"]["phase"] = json!(phase);
+            two.csv_mut(name)["metadata"]["creationTimestamp"] = json!(at(created));
+        }
+        assert!(two.step("a", 10).contains("OwnerConflict"), "{phase}");
+        assert!(!two.step("b", 10).contains("OwnerConflict"), "{phase}");
+    }
+    // It comes after one that runs.
+    two.csv_mut("b")["status"]["phase"] = json!("Pending");
+    assert!(two.step("b", 10).contains("OwnerConflict"));
     two.csv_mut("b")["spec"]["replaces"] = json!("a");
     two.csv_mut("a")["status"]["phase"] = json!("Replacing");
     assert!(two.step("b", 10).starts_with("InstallReady/"));

@@ -33,8 +33,7 @@ const WEBHOOK: &str = "check.example.com";
 const HASH: &str = "olm.deployment-spec-hash";
 const AT: &str = "2026-01-02T03:04:05Z";
 /// Kinds that name their owner in labels.
-const KINDS: &str =
-    "deployments,services,secrets,roles,rolebindings,clusterroles,clusterrolebindings,validatingwebhookconfigurations,apiservices";
+const KINDS: &str = "deployments,services,secrets,roles,rolebindings,clusterroles,clusterrolebindings,validatingwebhookconfigurations,apiservices";
 /// The process is at rest when it has written nothing for so long. What Operator objects say waits for five seconds at most.
 const REST: SignedDuration = SignedDuration::from_secs(7);
 
@@ -140,7 +139,8 @@ fn belongings(uid: &str, secret: &Value) -> Vec<Value> {
     secret["metadata"]["labels"] = own["labels"].clone();
     secret["metadata"]["ownerReferences"] = own["ownerReferences"].clone();
     let ports = json!([{"name": "443", "port": 443, "targetPort": 443}]);
-    let service = json!({"metadata": own, "spec": {"type": "ClusterIP", "ports": ports, "selector": {"app": "server"}}});
+    let service =
+        json!({"metadata": own, "spec": {"type": "ClusterIP", "ports": ports, "selector": {"app": "server"}}});
     let service = object("v1", "Service", (SHOP, SERVICE), service);
     let mut metadata = other.clone();
     metadata["name"] = json!(format!("{WEBHOOK}-x7k2p"));
@@ -151,7 +151,8 @@ fn belongings(uid: &str, secret: &Value) -> Vec<Value> {
         "metadata": metadata, "webhooks": [{"name": WEBHOOK, "clientConfig": client, "rules": rules(),
             "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore"}]});
     let read = json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get"]}]);
-    let everywhere = json!([rule(), {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}]);
+    let everywhere =
+        json!([rule(), {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}]);
     let roles = [
         role("Role", (SHOP, ROLE), &own, &json!([rule()])),
         role("ClusterRole", ("", ROLE), &other, &everywhere),

@@ -177,15 +177,11 @@ pub(super) const GROUPS: [Row; 18] = [
 
 /// Versions of one namespace.
 pub(super) const SEVERAL: [Row; 8] = [
-    otherwise(
-        row(
-            "another version owns the definition, and neither replaces the other",
-            "version a Succeeded owns Widget\nversion b Pending owns Widget deploys other\ndefinition Widget\n\
-             deployment a ready",
-            "a: Failed/OwnerConflict; b: Failed/OwnerConflict",
-        ),
+    row(
+        "another version owns the definition, and neither replaces the other",
+        "version a Succeeded owns Widget\nversion b Pending owns Widget deploys other\ndefinition Widget\n\
+         deployment a ready",
         "a: stays; b: Failed/OwnerConflict",
-        "both owners are told of it, until one of them is deleted",
     ),
     row(
         "the next one is there",
@@ -205,12 +201,16 @@ pub(super) const SEVERAL: [Row; 8] = [
          deployment a ready\ndeployment b ready",
         "a: deleted; b: stays",
     ),
-    row(
-        "two are being replaced",
-        "version a Replacing owns Widget\nversion b Replacing owns Widget replaces a deploys other\n\
-         version c Succeeded owns Widget replaces b deploys third\ndefinition Widget\n\
-         deployment a ready\ndeployment b ready\ndeployment c ready",
+    otherwise(
+        row(
+            "two are being replaced",
+            "version a Replacing owns Widget\nversion b Replacing owns Widget replaces a deploys other\n\
+             version c Succeeded owns Widget replaces b deploys third\ndefinition Widget\n\
+             deployment a ready\ndeployment b ready\ndeployment c ready",
+            "a: Deleting/Replaced; b: stays; c: stays",
+        ),
         "a: stays; b: stays; c: stays",
+        "what is replaced goes once any of those that come after it runs, or it would stay for ever",
     ),
     otherwise(
         row(

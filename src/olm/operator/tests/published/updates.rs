@@ -98,8 +98,7 @@ fn versions_that_come_together_follow_each_other_as_published() {
         ["gone", "Replacing", "Installing"],
         ["gone", "gone", "Succeeded"],
     ];
-    let orders =
-        [["a", "b", "c"], ["a", "c", "b"], ["b", "a", "c"], ["b", "c", "a"], ["c", "b", "a"], ["c", "a", "b"]];
+    let orders = [["a", "b", "c"], ["a", "c", "b"], ["b", "a", "c"], ["b", "c", "a"], ["c", "b", "a"], ["c", "a", "b"]];
     for order in orders {
         let seen = followed(order);
         let mut rest = seen.iter();

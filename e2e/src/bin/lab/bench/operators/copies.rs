@@ -104,6 +104,8 @@ async fn one_more(world: &World, name: &str) -> anyhow::Result<f64> {
 
 /// A process that has only begun finds all copies as they have to be.
 async fn again(world: &World, measured: &mut Measured) -> anyhow::Result<()> {
+    // It has said that there are all copies.
+    machine::quiet().await;
     let at = Timestamp::now();
     world.restart(LOOPS).await?;
     machine::quiet().await;
