@@ -20,10 +20,11 @@ pub(crate) struct Binding<'a> {
     pub subjects: &'a [Subject],
 }
 
-/// Who may do what: by a user or a group, in a namespace or, where that is empty, in all of them.
+/// Who may do what.
 #[derive(Debug, Default)]
 pub(crate) struct Rights {
-    given: BTreeMap<String, Vec<(String, Rules)>>,
+    /// By a user or a group, and by a namespace or, where that is empty, in all of them.
+    given: BTreeMap<String, BTreeMap<String, Vec<Rules>>>,
 }
 
 impl Rights {
@@ -32,13 +33,14 @@ impl Rights {
         bindings: impl Iterator<Item = Binding<'a>>,
         rules: impl Fn(&str, &str) -> Option<Rules>,
     ) -> Rights {
-        let mut given: BTreeMap<String, Vec<(String, Rules)>> = BTreeMap::new();
+        let mut given: BTreeMap<String, BTreeMap<String, Vec<Rules>>> = BTreeMap::new();
         for Binding { namespace, role, subjects } in bindings {
             let of = if role.kind == "ClusterRole" { "" } else { namespace };
             let Some(rules) = rules(of, &role.name) else { continue };
             for subject in subjects {
                 if let Some(name) = subject_name(subject, namespace) {
-                    given.entry(name).or_default().push((namespace.to_owned(), rules.clone()));
+                    let of_namespace = given.entry(name).or_default().entry(namespace.to_owned());
+                    of_namespace.or_default().push(rules.clone());
                 }
             }
         }
@@ -54,9 +56,11 @@ impl Rights {
             format!("group system:serviceaccounts:{own}"),
             "group system:authenticated".to_owned(),
         ];
-        let given = names.iter().filter_map(|name| self.given.get(name)).flatten();
+        let places: BTreeSet<&str> = BTreeSet::from(["", namespace]);
+        let given = names.iter().filter_map(|name| self.given.get(name));
+        let given = given.flat_map(|given| places.iter().filter_map(|place| given.get(*place)));
         let given: Vec<&PolicyRule> =
-            given.filter(|(at, _)| at.is_empty() || at == namespace).flat_map(|(_, rules)| rules.iter()).collect();
+            given.flatten().flat_map(|rules| rules.iter()).filter(|given| meets(given, rule)).collect();
         if count(rule) > MAX_SINGLE {
             return given.iter().any(|given| contains(given, rule));
         }
@@ -175,6 +179,13 @@ fn contains(rule: &PolicyRule, wanted: &PolicyRule) -> bool {
     has_resources && has_urls
 }
 
+/// Whether one may allow anything of the other: both are about the same API group, or about paths.
+fn meets(given: &PolicyRule, wanted: &PolicyRule) -> bool {
+    let (groups, urls) = (list(given.api_groups.as_ref()), |rule: &PolicyRule| rule.non_resource_urls.is_some());
+    let all = groups.iter().any(|group| group == "*");
+    all || list(wanted.api_groups.as_ref()).iter().any(|group| groups.contains(group)) || urls(given) && urls(wanted)
+}
+
 fn first(list: &[String]) -> &str {
     list.first().map_or("", String::as_str)
 }
@@ -184,11 +195,12 @@ fn covers(rule: &PolicyRule, wanted: &Wanted<'_>) -> bool {
     match wanted {
         Wanted::Resource { verb, group, resource, name } => {
             let resources = list(rule.resources.as_ref());
-            let below = resource.split_once('/').map(|(_, part)| format!("*/{part}"));
+            let part = resource.split_once('/').map(|(_, part)| part);
+            let below = || part.is_some() && resources.iter().any(|it| it.strip_prefix("*/") == part);
             let names = list(rule.resource_names.as_ref());
             has(&rule.verbs, verb)
                 && has(list(rule.api_groups.as_ref()), group)
-                && (has(resources, resource) || below.is_some_and(|below| resources.contains(&below)))
+                && (has(resources, resource) || below())
                 && (names.is_empty() || name.is_some_and(|name| names.iter().any(|it| it == name)))
         }
         Wanted::Url { verb, url } => {

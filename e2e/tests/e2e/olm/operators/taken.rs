@@ -172,7 +172,7 @@ struct Running {
 }
 
 impl World {
-    async fn patch_status(&self, kind: &str, (namespace, name): (&str, &str), status: &Value) {
+    async fn give_status(&self, kind: &str, (namespace, name): (&str, &str), status: &Value) {
         let patch = json!({"status": status}).to_string();
         let how = ["--subresource=status", "--type=merge", "-p"];
         self.kubectl(["patch", kind, name, "-n", namespace, how[0], how[1], how[2], &patch]).await;
@@ -181,7 +181,7 @@ impl World {
     /// Creates a version with this status, and returns its uid.
     async fn leave_version(&self, id: (&str, &str), content: Value, status: &Value) -> String {
         self.apply(&object(OLM, CSV, id, content)).await;
-        self.patch_status("csv", id, status).await;
+        self.give_status("csv", id, status).await;
         self.kubectl(["get", "csv", id.1, "-n", id.0, "-o", "jsonpath={.metadata.uid}"]).await
     }
 
@@ -263,11 +263,11 @@ async fn left(world: &World) {
     world.apply(&object(OLM, "InstallPlan", (SHOP, "install-x7k2p"), plan)).await;
     let complete = json!({"phase": "Complete", "catalogSources": ["main"], "plan": [],
         "conditions": [{"type": "Installed", "status": "True", "lastTransitionTime": AT, "lastUpdateTime": AT}]});
-    world.patch_status("installplan", (SHOP, "install-x7k2p"), &complete).await;
+    world.give_status("installplan", (SHOP, "install-x7k2p"), &complete).await;
     let plan = json!({"apiVersion": OLM, "kind": "InstallPlan", "name": "install-x7k2p", "namespace": SHOP});
     let status = json!({"state": "AtLatestKnown", "installedCSV": NAME, "currentCSV": NAME, "installPlanGeneration": 1,
         "installPlanRef": plan, "lastUpdated": AT});
-    world.patch_status("subscription", (SHOP, "server"), &status).await;
+    world.give_status("subscription", (SHOP, "server"), &status).await;
 
     let metadata = json!({"annotations": annotations(), "finalizers": ["operators.coreos.com/csv-cleanup"],
         "labels": {"olm.managed": "true", "operators.coreos.com/server.shop": ""}});
