@@ -393,5 +393,6 @@ async fn nothing_is_left_of_what_an_operator_has_served() {
     names::roles_of_the_cluster_stay(&world).await;
     world.until_nothing_is_owned().await;
     scope::only_what_is_in_namespaces_of_the_group_is_sent(&world).await;
+    scope::what_a_removed_description_needed_goes(&world).await;
     world.down().await;
 }
