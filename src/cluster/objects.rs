@@ -203,12 +203,12 @@ impl Objects {
         }
     }
 
-    /// The same of all namespaces, of each object nothing but its metadata.
+    /// The same of all namespaces, of each object nothing but its metadata, with so much time between two pages.
     pub(crate) async fn selected_metadata<T>(
         &self,
         kind: &Kind,
         labels: &str,
-        limit: u32,
+        (limit, pause): (u32, Duration),
         mut keep: impl FnMut(Value) -> Option<T>,
     ) -> Result<Vec<T>, ApiError> {
         let attempt = format!("list the metadata of {}", kind.plural);
@@ -224,6 +224,7 @@ impl Objects {
             if token.is_none() {
                 return Ok(all);
             }
+            tokio::time::sleep(pause).await;
         }
     }
 

@@ -110,17 +110,15 @@ impl ClusterServiceVersion {
     /// The namespace of the original of a copy that lacks the label, as earlier programs have written some, or whose label somebody has
     /// removed; `None` for everything else.
     ///
-    /// The annotation with the namespace of the OperatorGroup tells it: that of an original is its own namespace, and comes back when
-    /// somebody changes it. The reason `Copied` alone tells nothing, as whoever may write a status could have an original deleted by it.
-    /// Where the annotation with the target namespaces is there as well, which copies do not have, somebody has applied the manifest of an
-    /// original in another namespace: only the reason makes a copy of that.
+    /// The annotation with the namespace of the OperatorGroup and the reason `Copied` tell it together. The annotation of an original is its
+    /// own namespace, and comes back when somebody changes it; a manifest from another namespace that somebody applies has that of the
+    /// other one, but its status is its own. Whoever may write a status could have an original deleted by the reason alone.
     pub fn unlabelled_copy_of(&self) -> Option<&str> {
         let metadata = &self.metadata;
         let (own, annotations) = (metadata.namespace.as_deref()?, metadata.annotations.as_ref()?);
         let of = annotations.get(annotation::OPERATOR_NAMESPACE)?.as_str();
-        let is_told = || self.status.as_ref().is_some_and(|status| status.reason == reason::COPIED);
-        let is_copy = of != own && (!annotations.contains_key(annotation::TARGET_NAMESPACES) || is_told());
-        (is_copy && names::is_label(of) && !self.has_copy_label()).then_some(of)
+        let is_told = self.status.as_ref().is_some_and(|status| status.reason == reason::COPIED);
+        (of != own && is_told && names::is_label(of) && !self.has_copy_label()).then_some(of)
     }
 }
 
@@ -415,9 +413,8 @@ mod tests {
             csv.unlabelled_copy_of().map(str::to_owned)
         };
         let (other, shop) = (json!({"olm.operatorNamespace": "shop"}), Some("shop".to_owned()));
-        // One whose status has not been written yet, too.
-        assert_eq!([of(other.clone(), "Copied"), of(other, "")], [shop.clone(), shop.clone()]);
         // What somebody has applied elsewhere is an original, unless it says that it is none.
+        assert_eq!([of(other.clone(), "Copied"), of(other, "")], [shop.clone(), None]);
         let applied = json!({"olm.operatorNamespace": "shop", "olm.targetNamespaces": ""});
         assert_eq!([of(applied.clone(), ""), of(applied, "Copied")], [None, shop]);
         // Whoever writes the status makes no copy of an original, and no text that names no namespace does.

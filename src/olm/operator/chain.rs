@@ -71,20 +71,34 @@ pub(super) fn is_going(csv: &ClusterServiceVersion) -> bool {
 }
 
 /// The one that owns a definition that this one owns too and comes before it, and is neither replaced by it nor replaces it. One that
-/// runs comes first, then the older one: of two, one goes on.
+/// has run comes first, then the older one: of two, one goes on. What replaces another one comes in its place.
 pub(super) fn rival<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<(&'a str, String)> {
     let own: BTreeSet<&str> = owned(csv).collect();
     let earlier = before(csv, siblings);
     siblings.iter().find_map(|(other, it)| {
         let is_in_chain = *other == name(csv) || earlier.contains(other) || before(it, siblings).contains(name(csv));
-        let shared = owned(it).find(|name| own.contains(name)).filter(|_| !is_in_chain && rank(it) < rank(csv))?;
-        Some((*other, shared.to_owned()))
+        let shared = owned(it).find(|name| own.contains(name)).filter(|_| !is_in_chain)?;
+        (rank(it, siblings) < rank(csv, siblings)).then(|| (*other, shared.to_owned()))
     })
 }
 
-fn rank(csv: &ClusterServiceVersion) -> (bool, Option<Timestamp>, &str) {
-    let runs = csv.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded);
-    (!runs, csv.metadata.creation_timestamp.as_ref().map(|time| time.0), name(csv))
+type Rank<'a> = (bool, Option<Timestamp>, &'a str);
+
+/// The least one of it and all that it replaces.
+fn rank<'a>(csv: &'a ClusterServiceVersion, siblings: &Siblings<'a>) -> Rank<'a> {
+    let before = before(csv, siblings).into_iter().filter_map(|name| siblings.get(name)).map(|it| own_rank(it));
+    before.chain([own_rank(csv)]).min().unwrap_or_else(|| own_rank(csv))
+}
+
+fn own_rank(csv: &ClusterServiceVersion) -> Rank<'_> {
+    let created = csv.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    (!has_run(csv), created, name(csv))
+}
+
+fn has_run(csv: &ClusterServiceVersion) -> bool {
+    let status = csv.status.as_ref();
+    let phases = status.into_iter().flat_map(|it| it.conditions.iter().map(|it| &it.phase).chain([&it.phase]));
+    phases.into_iter().any(|phase| matches!(phase, Phase::Succeeded | Phase::Replacing))
 }
 
 fn owned(csv: &ClusterServiceVersion) -> impl Iterator<Item = &str> {

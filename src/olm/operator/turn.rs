@@ -287,8 +287,19 @@ fn of_conditions(namespace: &Namespace<'_>, around: Around<'_>, act: &mut Act<'_
 }
 
 /// Copies that lack the label by which they are known get it. Then they are kept, or deleted, as all others are.
-pub(crate) fn of_copies<'a>(unlabelled: impl Iterator<Item = &'a ClusterServiceVersion>, act: &mut Act<'_>) {
-    let patches = unlabelled.filter_map(|csv| Some((csv, copies::labelled(csv)?)));
+/// Those that the API server turns down come after all others.
+pub(crate) fn of_copies<'a>(
+    unlabelled: impl Iterator<Item = &'a ClusterServiceVersion>,
+    refused: &BTreeMap<String, String>,
+    act: &mut Act<'_>,
+) {
+    let is_refused = |csv: &&ClusterServiceVersion| {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (namespace, name) = (text(&csv.metadata.namespace), text(&csv.metadata.name));
+        refused.contains_key(&format!("ClusterServiceVersion {namespace}/{name}"))
+    };
+    let (refused, others): (Vec<_>, Vec<_>) = unlabelled.partition(is_refused);
+    let patches = others.into_iter().chain(refused).filter_map(|csv| Some((csv, copies::labelled(csv)?)));
     patches.take(LABELLED_AT_ONCE).for_each(|(csv, patch)| act(Action::Patch { csv, patch }));
 }
 

@@ -60,8 +60,8 @@ pub(crate) enum Step {
     Store { secret: String, metadata: Value, before: String, version: Option<String> },
     /// A merge patch.
     Patch { secret: String, patch: Value },
-    /// Nobody serves with it any more.
-    Delete { secret: String, uid: String },
+    /// Nobody serves with it any more. Exactly this version of it is deleted.
+    Delete { secret: String, uid: String, version: String },
 }
 
 impl Step {

@@ -21,8 +21,8 @@ enum Secret {
     Waits,
     /// It does not exist, or belongs to somebody else.
     Gone,
-    /// With this uid.
-    Exists(String),
+    /// With this uid, at this version.
+    Exists(String, String),
 }
 
 /// Services that were made for descriptions of the version and are in none of them any more.
@@ -51,7 +51,7 @@ pub(in crate::olm::operator) fn left_over(facts: &Facts<'_>) -> (Vec<Write>, Vec
         let others: Vec<Id> = of_service(csv, &service).into_iter().filter(is_ours).collect();
         writes.extend(others.iter().filter_map(|id| delete(id, known.get(id)?)));
         match of_secret(csv, facts.certificates.get(&secret)) {
-            Secret::Exists(uid) => steps.push(Step::Delete { secret, uid }),
+            Secret::Exists(uid, version) => steps.push(Step::Delete { secret, uid, version }),
             Secret::Gone if others.is_empty() => {
                 let namespace = csv.metadata.namespace.clone().unwrap_or_default();
                 let role = Id { kind: Kind::Role, namespace, name: secret };
@@ -67,14 +67,18 @@ fn of_secret(csv: &ClusterServiceVersion, known: Option<&Certificate>) -> Secret
     let Some(Certificate { stored, metadata, .. }) = known else { return Secret::Waits };
     let text = |key: &str| metadata.get(key).and_then(Value::as_str);
     let owners = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    let mut owners = owners.filter_map(|owner| owner.get("uid")?.as_str());
-    let is_ours = csv.metadata.uid.as_deref().is_some_and(|uid| owners.any(|owner| owner == uid));
+    let owners: Vec<Option<&str>> = owners.map(|owner| owner.get("uid")?.as_str()).collect();
+    // What somebody else owns as well is needed there.
+    let own = csv.metadata.uid.as_deref();
+    let is_ours = own.is_some() && !owners.is_empty() && owners.iter().all(|owner| *owner == own);
     match (stored, text("uid")) {
         (Stored::Unknown, _) => Secret::Waits,
         (Stored::Unusable { .. } | Stored::Usable(_), Some(_)) if is_ours && text("deletionTimestamp").is_some() => {
             Secret::Waits
         }
-        (Stored::Unusable { .. } | Stored::Usable(_), Some(uid)) if is_ours => Secret::Exists(uid.to_owned()),
+        (Stored::Unusable { .. } | Stored::Usable(_), Some(uid)) if is_ours => {
+            Secret::Exists(uid.to_owned(), text("resourceVersion").unwrap_or_default().to_owned())
+        }
         _ => Secret::Gone,
     }
 }

@@ -349,7 +349,7 @@ fn definition_has_one_owner_outside_of_the_chain() {
         assert!(two.step("a", 10).contains("OwnerConflict"), "{phase}");
         assert!(!two.step("b", 10).contains("OwnerConflict"), "{phase}");
     }
-    // It comes after one that runs.
+    // It comes after one that runs, or has run, and after what replaces that.
     two.csv_mut("b")["status"]["phase"] = json!("Pending");
     assert!(two.step("b", 10).contains("OwnerConflict"));
     two.csv_mut("b")["spec"]["replaces"] = json!("a");

@@ -128,14 +128,14 @@ impl Certificates {
                 self.write(id(secret), write, Some(made), perform);
             }
             Step::Patch { secret, patch } => self.write(id(secret), Write::Patch(patch), None, perform),
-            Step::Delete { secret, uid } => self.delete(id(secret), uid, perform),
+            Step::Delete { secret, uid, version } => self.delete(id(secret), (uid, version), perform),
         }
     }
 
-    fn delete(&self, id: Id, uid: String, perform: &Perform<'_>) {
+    fn delete(&self, id: Id, (uid, version): (String, String), perform: &Perform<'_>) {
         let (objects, secrets) = (perform.objects.clone(), self.secrets.clone());
         perform.begin(Key::Secret(id.clone()), async move {
-            let done = objects.delete(&secret_kind(), &id.0, &id.1, &uid).await;
+            let done = objects.delete_version(&secret_kind(), &id.0, &id.1, (&uid, &version)).await;
             {
                 let mut secrets = secrets.lock().unwrap_or_else(PoisonError::into_inner);
                 // Nothing tells that it is gone where it does not have the label.

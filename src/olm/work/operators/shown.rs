@@ -1,5 +1,5 @@
 //! What is served of ClusterServiceVersions where their copies are not written. Which namespace sees which follows from what is followed
-//! anyway. What only people look at is not among that: originals are read when somebody asks, and the last of them are kept.
+//! anyway. What only people look at is not among that: originals are read when somebody asks, and kept as far as there is room.
 
 use super::live::{Live, csv_kind};
 use super::roles::{Views, is_same};
@@ -14,7 +14,7 @@ use crate::olm::work::follow::id;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -59,7 +59,8 @@ impl CsvSource for Operators {
         let configs = if live.configs.is_absent() { BTreeMap::new() } else { live.configs.all()? };
         let disabled = configs.get(olm_config::NAME).is_some_and(|config| config.0.spec.disables_copies());
         let rules = Rules { disabled, protected: self.protected.clone(), ..Rules::default() };
-        let csvs = live.csvs.all()?;
+        let mut csvs = live.csvs.all()?;
+        csvs.retain(|_, it| !it.0.is_copy());
         let unread: BTreeSet<String> = live.csvs.undecodable().into_keys().collect();
         let namespaces = live.namespaces.all()?.into_iter().filter(|(_, it)| it.is_active);
         let namespaces: BTreeSet<String> = namespaces.map(|(name, _)| name).collect();
@@ -70,6 +71,8 @@ impl CsvSource for Operators {
         {
             return Some(last.shown.clone());
         }
+        let uids: BTreeSet<&str> = csvs.values().filter_map(|view| view.0.metadata.uid.as_deref()).collect();
+        self.reader.bodies().retain(|uid| uids.contains(uid));
         let originals = csvs.iter().map(|(name, view)| (id(name), view.0.clone())).collect();
         let odd = unread.iter().map(|name| id(name));
         let shown = Arc::new(Shown::new(originals, odd, namespaces.clone(), rules.clone(), Timestamp::now()));
@@ -83,7 +86,7 @@ impl CsvSource for Operators {
     }
 }
 
-/// Reads originals, and keeps the last of them.
+/// Reads originals, and keeps some.
 struct Reader {
     objects: Objects,
     bodies: Mutex<Bodies>,
@@ -131,10 +134,10 @@ impl Reader {
     }
 }
 
-/// Originals that were read, the oldest first, each with its size.
+/// Originals that were read, each with its size.
 #[derive(Default)]
 struct Bodies {
-    all: VecDeque<(Arc<Body>, usize)>,
+    all: Vec<(Arc<Body>, usize)>,
     size: usize,
 }
 
@@ -144,17 +147,21 @@ impl Bodies {
         found.map(|(body, _)| body.clone())
     }
 
-    /// Takes the place of what was read of the same object before.
+    /// Takes the place of what was read of the same object before. Where there is no room those that there are stay: lists go through all
+    /// of them again and again, and would find none if the next one took the place of the first.
     fn keep(&mut self, body: Arc<Body>) {
         self.all.retain(|(known, _)| known.uid != body.uid);
         let size = body.size();
-        self.all.push_back((body, size));
         self.size = self.all.iter().map(|(_, size)| size).sum();
-        while self.size > KEPT
-            && let Some((_, size)) = self.all.pop_front()
-        {
-            self.size -= size;
+        if self.size + size <= KEPT {
+            self.all.push((body, size));
+            self.size += size;
         }
+    }
+
+    /// Those of objects that are not there any more go.
+    fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.all.retain(|(body, _)| is_there(&body.uid));
     }
 }
 
@@ -254,8 +261,11 @@ mod tests {
         for uid in ["a", "b", "b", "c"] {
             bodies.keep(large(uid));
         }
-        assert_eq!(["a", "b", "c"].map(|uid| bodies.get(uid, "1").is_some()), [false, true, true]);
+        assert_eq!(["a", "b", "c"].map(|uid| bodies.get(uid, "1").is_some()), [true, true, false]);
         assert!(bodies.size <= KEPT);
         assert!(bodies.get("b", "2").is_none());
+        bodies.retain(|uid| uid == "b");
+        bodies.keep(large("c"));
+        assert_eq!(["a", "b", "c"].map(|uid| bodies.get(uid, "1").is_some()), [false, true, true]);
     }
 }

@@ -64,7 +64,7 @@ impl Turns {
             next = next.into_iter().chain(again).min();
         }
         of_groups(&namespaces, &tenancy, around, &mut self.settled, act);
-        of_copies(known.unlabelled_copies(), act);
+        of_copies(known.unlabelled_copies(), beside.refused, act);
         next
     }
 

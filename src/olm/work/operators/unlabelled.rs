@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Objects in one page of a list, of each of which there is nothing but metadata.
-const PAGE: u32 = 500;
+/// Objects in one page of a list, of each of which there is nothing but metadata, and how long it is waited for the next one.
+const PAGE: (u32, Duration) = (500, Duration::from_millis(200));
 /// Between two writes.
 const PAUSE: Duration = Duration::from_millis(250);
 /// After failures.
@@ -89,16 +89,23 @@ impl Labels {
         left
     }
 
-    /// One that the API server turns down keeps no other one from its label. The last error is that of all of them.
+    /// One that the API server turns down keeps no other one from its label, and is not tried again. Of others the last error is that of
+    /// all of them.
     async fn label_all(&self, kind: &Kind) -> Result<(), ApiError> {
+        // Of Secrets and accounts a reference alone may name the owner.
+        let by_reference = ["Secret", "ServiceAccount"].contains(&kind.kind.as_str());
         let without = format!("!{}", label::MANAGED);
-        let unlabelled = self.objects.selected_metadata(kind, &without, PAGE, Unlabelled::of).await?;
+        let selector = if by_reference { without } else { format!("{},{without}", label::OWNER) };
+        let unlabelled = self.objects.selected_metadata(kind, &selector, PAGE, Unlabelled::of).await?;
         let mut outcome = Ok(());
         for Unlabelled { namespace, name, patch } in unlabelled {
             match self.written.merge_patch::<Value>(kind, &namespace, &name, &patch).await {
                 Ok(_) => tracing::info!(kind = %kind.kind, namespace, name, "labelled as an object of an operator"),
                 Err(error) if error.is_not_found() => {}
                 Err(error) if !*self.leading.borrow() => return Err(error),
+                Err(error) if error.is_refused() => {
+                    tracing::warn!(kind = %kind.kind, namespace, name, %error, "an object of an operator lacks the label olm.managed");
+                }
                 Err(error) => outcome = Err(error),
             }
             tokio::time::sleep(PAUSE).await;

@@ -21,7 +21,10 @@ fn server(answers: Vec<(u16, Value)>, on_request: impl Fn(&str) + Send + 'static
                 let accepted = request.headers()[http::header::ACCEPT].to_str().unwrap();
                 assert!(accepted.contains("PartialObjectMetadataList"), "{accepted}");
                 let query = request.uri().query().unwrap();
-                assert!(query.contains("limit=500") && query.contains("labelSelector=%21olm.managed"), "{query}");
+                assert!(
+                    query.contains("limit=500") && query.contains("labelSelector=olm.owner%2C%21olm.managed"),
+                    "{query}"
+                );
             }
             all.lock().unwrap().push(line);
             let body = Body::from(body.to_string().into_bytes());
@@ -104,6 +107,15 @@ async fn what_fails_is_tried_again_and_keeps_no_other_one_from_its_label() {
     let (_leads, leading) = watch::channel(true);
     run(client, leading).await;
     assert_eq!(lines(&asked), [LIST, LIST, A, B, LIST, A]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_not_tried_again() {
+    let answers = vec![(200, list(&[service("a"), service("b")], "")), failure(422, "Invalid"), (200, json!({}))];
+    let (client, asked) = server(answers, |_| {});
+    let (_leads, leading) = watch::channel(true);
+    run(client, leading).await;
+    assert_eq!(lines(&asked), [LIST, A, B]);
 }
 
 #[tokio::test(start_paused = true)]
