@@ -249,15 +249,16 @@ mod tests {
     #[test]
     fn operator_that_does_not_fit_is_named_without_its_copies() {
         let properties = json!({"properties": [{"type": "olm.maxOpenShiftVersion", "value": "1.0"}]}).to_string();
-        let metadata = |labels: Value, namespace: &str| {
-            let annotations = json!({"olm.operatorNamespace": namespace, "operatorframework.io/properties": properties});
-            json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {}})
+        let version = |labels: Value, reason: &str| {
+            let annotations = json!({"olm.operatorNamespace": "shop", "operatorframework.io/properties": properties});
+            json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {},
+                "status": {"phase": "Succeeded", "reason": reason}})
         };
         let mut seen = Seen::default();
-        put(&mut seen.csvs, "mall/a", metadata(json!({"olm.copiedFrom": "shop"}), "shop"));
-        put(&mut seen.csvs, "park/a", metadata(json!({}), "shop"));
+        put(&mut seen.csvs, "mall/a", version(json!({"olm.copiedFrom": "shop"}), "Copied"));
+        put(&mut seen.csvs, "park/a", version(json!({}), "Copied"));
         assert_eq!(fit("1.0.0", &seen.csvs), Fit::All);
-        put(&mut seen.csvs, "shop/a", metadata(json!({}), "shop"));
+        put(&mut seen.csvs, "shop/a", version(json!({}), "InstallSucceeded"));
         let Fit::Hindered(reason, message) = fit("1.0.0", &seen.csvs) else { panic!("it does not fit") };
         assert_eq!(reason, "IncompatibleOperatorsInstalled");
         assert!(message.contains("shop/a") && !message.contains("mall/a") && !message.contains("park/a"), "{message}");

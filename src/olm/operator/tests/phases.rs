@@ -263,15 +263,12 @@ fn version_is_replaced_by_the_one_that_names_it() {
 fn chain_ends_with_the_oldest_first() {
     let three = chain(&[("Replacing", "x"), ("Replacing", "x"), ("Succeeded", "x")]);
     assert_eq!(three.step("b", 10), "", "there is an older one");
-    assert!(three.step("a", 10).starts_with("Deleting/Replaced"), "one of those after it runs");
-    let waits = chain(&[("Replacing", "x"), ("Replacing", "x"), ("Installing", "x")]);
-    assert_eq!(waits.step("a", 10), "", "none of those after it runs");
-    let mut forward = chain(&[("Replacing", "x"), ("Succeeded", "x"), ("Pending", "x")]);
-    assert!(forward.step("a", 10).starts_with("Deleting/Replaced"), "the next one runs");
+    assert!(three.step("a", 10).starts_with("Deleting/Replaced"), "one that comes after it runs");
+    let three = chain(&[("Replacing", "x"), ("Replacing", "x"), ("Installing", "x")]);
+    assert_eq!([three.step("a", 10), three.step("b", 10)], ["", ""], "none of those after it runs");
+    let mut forward = chain(&[("Replacing", "x"), ("Replacing", "x"), ("Succeeded", "x")]);
     forward.groups[0]["spec"]["upgradeStrategy"] = json!("TechPreviewUnsafeFailForward");
-    assert_eq!(forward.step("a", 10), "", "the last one of the chain counts alone");
-    forward.csv_mut("c")["status"]["phase"] = json!("Succeeded");
-    assert!(forward.step("a", 10).starts_with("Deleting/Replaced"));
+    assert!(forward.step("a", 10).starts_with("Deleting/Replaced"), "the last one of the chain counts");
     let mut failed = chain(&[("Failed", "ComponentUnhealthy"), ("Pending", "x")]);
     assert!(failed.step("a", 10).starts_with("Pending/NeedsReinstall"));
     failed.groups[0]["spec"]["upgradeStrategy"] = json!("TechPreviewUnsafeFailForward");
@@ -281,6 +278,16 @@ fn chain_ends_with_the_oldest_first() {
     let mut circle = chain(&[("Replacing", "x"), ("Replacing", "x")]);
     circle.csv_mut("a")["spec"]["replaces"] = json!("b");
     assert_eq!((circle.step("a", 10), circle.step("b", 10)), (String::new(), String::new()));
+}
+
+#[test]
+fn version_is_kept_until_the_last_one_runs_where_its_group_goes_forward() {
+    let mut three = chain(&[("Replacing", "x"), ("Succeeded", "x"), ("Pending", "x")]);
+    assert!(three.step("a", 10).starts_with("Deleting/Replaced"), "the next one runs");
+    three.groups[0]["spec"]["upgradeStrategy"] = json!("TechPreviewUnsafeFailForward");
+    assert_eq!(three.step("a", 10), "", "the last one does not");
+    three.csv_mut("c")["status"]["phase"] = json!("Succeeded");
+    assert!(three.step("a", 10).starts_with("Deleting/Replaced"));
 }
 
 #[test]
@@ -343,7 +350,7 @@ fn definition_has_one_owner_outside_of_the_chain() {
     // Of two of which none runs the older one goes on, and of two that run.
     for phase in ["Pending", "Succeeded"] {
         for (name, created) in [("a", 5), ("b", 4)] {
-            two.csv_mut(name)["status"]["phase"] = json!(phase);
+            two.csv_mut(name)["status"] = json!({"phase": phase});
             two.csv_mut(name)["metadata"]["creationTimestamp"] = json!(at(created));
         }
         assert!(two.step("a", 10).contains("OwnerConflict"), "{phase}");
@@ -358,6 +365,39 @@ fn definition_has_one_owner_outside_of_the_chain() {
     // Nor is the next one a rival of the one before.
     two.csv_mut("a")["status"]["phase"] = json!("Pending");
     assert!(two.step("a", 10).starts_with("InstallReady/"));
+}
+
+/// One that has run keeps what it owns while it is repaired or replaced, whoever is older.
+#[test]
+fn definition_stays_with_what_has_run_and_with_what_replaces_that() {
+    let version = |name: &str, status: Value, created: i64| {
+        let mut csv = csv(name, "", "");
+        let owned = json!([{"name": "k.example.com", "version": "v1", "kind": "K"}]);
+        csv["spec"]["customresourcedefinitions"] = json!({"owned": owned});
+        csv["metadata"]["creationTimestamp"] = json!(at(created));
+        csv["status"] = status;
+        csv
+    };
+    let has_run = |phase: &str| {
+        json!({"phase": phase, "reason": "x", "conditions": [{"phase": "Succeeded", "reason": "x"}]})
+    };
+    let waits = || version("b", json!({"phase": "Pending", "reason": "x"}), 4);
+    let with = |csvs: Vec<Value>| {
+        let mut cluster = Cluster::new(csvs);
+        let definition = Definition { served: ["v1".to_owned()].into(), is_available: true, ..Definition::default() };
+        cluster.definitions.insert("k.example.com".into(), definition);
+        cluster.marked()
+    };
+    for phase in ["Failed", "Pending", "Installing"] {
+        let two = with(vec![version("a", has_run(phase), 5), waits()]);
+        assert!(two.step("b", 10).contains("OwnerConflict"), "{phase}");
+        assert!(!two.step("a", 10).contains("OwnerConflict"), "{phase}");
+    }
+    let mut next = version("c", json!({"phase": "Pending", "reason": "x"}), 6);
+    next["spec"]["replaces"] = json!("a");
+    let three = with(vec![version("a", json!({"phase": "Replacing", "reason": "x"}), 5), waits(), next]);
+    assert!(three.step("b", 10).contains("OwnerConflict"));
+    assert!(three.step("c", 10).starts_with("InstallReady/"), "{}", three.step("c", 10));
 }
 
 #[test]
