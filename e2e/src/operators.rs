@@ -30,6 +30,8 @@ pub struct Version {
     pub fails: bool,
     /// The versions that it may replace beside the one that it names; empty for none.
     pub skip_range: &'static str,
+    /// Its Deployment answers a webhook, which is asked of nothing that there is.
+    pub answers: bool,
 }
 
 impl Version {
@@ -47,6 +49,7 @@ impl Version {
             kubernetes: "",
             fails: false,
             skip_range: "",
+            answers: false,
         }
     }
 
@@ -101,11 +104,20 @@ impl Version {
             ("replaces", json!(self.replaces), self.replaces.is_empty()),
             ("minKubeVersion", json!(self.kubernetes), self.kubernetes.is_empty()),
             ("customresourcedefinitions", owned, self.kind.is_empty()),
+            ("webhookdefinitions", json!([self.webhook()]), !self.answers),
         ];
         let more = more.into_iter().filter(|(_, _, is_empty)| !is_empty).map(|(key, value, _)| (key.to_owned(), value));
         let spec: Map<String, Value> = spec.as_object().cloned().unwrap_or_default().into_iter().chain(more).collect();
         json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": self.name}, "spec": spec})
+    }
+
+    fn webhook(&self) -> Value {
+        json!({"generateName": format!("check.{}", self.group()), "type": "ValidatingAdmissionWebhook",
+            "deploymentName": self.deployment(), "containerPort": 443, "admissionReviewVersions": ["v1"],
+            "sideEffects": "None", "failurePolicy": "Ignore",
+            "objectSelector": {"matchLabels": {"example.com/none": "true"}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]})
     }
 
     /// The definition of the kind that it brings.

@@ -163,13 +163,7 @@ impl OperatorController {
         if self.seen.as_ref().is_some_and(|seen| roles::is_same(seen, &all)) {
             return;
         }
-        let originals = all.values().filter(|view| !view.0.is_copy());
-        let installed = originals.map(|view| compatibility::Installed::of(&view.0));
-        let fit = match compatibility::hindrance(Ok(&self.settings.release), installed) {
-            None => Fit::All,
-            Some(hindrance) => Fit::Hindered(hindrance.reason, hindrance.message),
-        };
-        self.figures.on_fit(fit);
+        self.figures.on_fit(fit(&self.settings.release, &all));
         self.seen = Some(all);
     }
 
@@ -232,5 +226,42 @@ impl OperatorController {
             figures: &self.figures,
             at,
         }
+    }
+}
+
+/// Whether all operators fit the next minor version of the cluster. A copy says what its original says.
+fn fit(release: &str, all: &BTreeMap<String, Arc<CsvView>>) -> Fit {
+    let originals = all.values().filter(|view| !view.0.is_copy());
+    let installed = originals.map(|view| compatibility::Installed::of(&view.0));
+    match compatibility::hindrance(Ok(release), installed) {
+        None => Fit::All,
+        Some(hindrance) => Fit::Hindered(hindrance.reason, hindrance.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::olm::work::operators::seen::tests::put;
+    use serde_json::{Value, json};
+
+    /// An operator that holds the next minor version is named once, wherever it has been copied to, and by whom.
+    #[test]
+    fn operator_that_does_not_fit_is_named_without_its_copies() {
+        let properties = json!({"properties": [{"type": "olm.maxOpenShiftVersion", "value": "1.0"}]}).to_string();
+        let version = |labels: Value, reason: &str| {
+            let annotations = json!({"olm.operatorNamespace": "shop", "operatorframework.io/properties": properties});
+            json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": {},
+                "status": {"phase": "Succeeded", "reason": reason}})
+        };
+        let mut seen = Seen::default();
+        put(&mut seen.csvs, "mall/a", version(json!({"olm.copiedFrom": "shop"}), "Copied"));
+        put(&mut seen.csvs, "park/a", version(json!({}), "Copied"));
+        assert_eq!(fit("1.0.0", &seen.csvs), Fit::All);
+        put(&mut seen.csvs, "shop/a", version(json!({}), "InstallSucceeded"));
+        let Fit::Hindered(reason, message) = fit("1.0.0", &seen.csvs) else { panic!("it does not fit") };
+        assert_eq!(reason, "IncompatibleOperatorsInstalled");
+        assert!(message.contains("shop/a") && !message.contains("mall/a") && !message.contains("park/a"), "{message}");
+        assert_eq!(fit("0.9.0", &seen.csvs), Fit::All, "it fits the next one");
     }
 }

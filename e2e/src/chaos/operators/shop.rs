@@ -9,13 +9,17 @@ use crate::operators::{Version, catalog};
 use cvo::testing::api::olm::catalog_source::CatalogSource;
 use cvo::testing::api::olm::cluster_service_version::{ClusterServiceVersion, Phase};
 use cvo::testing::api::olm::subscription::{State, Subscription};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Three versions of each operator, of which each replaces the one before. `crucible` has a Deployment of another name in each of them.
+/// Three versions of each operator, of which each replaces the one before. `bellows` answers a webhook, and `crucible` has a Deployment of
+/// another name in each of them.
 const VERSIONS: [[(&str, &str); 3]; 3] = [
     [("anvil.v1", ""), ("anvil.v2", ""), ("anvil.v3", "")],
     [("bellows.v1", ""), ("bellows.v2", ""), ("bellows.v3", "")],
@@ -49,7 +53,8 @@ impl Bundles {
                     "bellows" => ("", ("Anvil", "anvil.example.com")),
                     _ => ("", ("", "")),
                 };
-                let version = Version { replaces, kind, requires, deployment, image, ..version };
+                let answers = version.package() == "bellows";
+                let version = Version { replaces, kind, requires, deployment, image, answers, ..version };
                 replaces = name;
                 let pushed = version.push(registry).await?;
                 versions.push((version, pushed));
@@ -115,7 +120,8 @@ impl Shop {
                 self.subscribe(world).await?;
             }
             next => {
-                println!("{}: version {next} comes in the place of {before}", self.name);
+                println!("{}: version {next} comes in the place of {before}, whose certificate is gone", self.name);
+                self.spoil(world).await?;
                 self.offer(world, next).await?;
             }
         }
@@ -141,6 +147,7 @@ impl Shop {
         ];
         let differ = names.iter().filter(|(_, found, wanted)| found != wanted);
         wrong.extend(differ.map(|(what, found, wanted)| format!("{what} {found:?} in the place of {wanted:?}")));
+        wrong.extend(self.untrusted(world, &heads, &deployments).await?);
         for head in heads {
             let subscription = subscriptions.get(head.package()).and_then(|it| it.status.as_ref());
             if subscription.is_none_or(|it| it.installed_csv != head.name || it.state != State::AtLatestKnown) {
@@ -158,6 +165,38 @@ impl Shop {
             }
         }
         Ok(wrong.into_iter().map(|it| format!("{}: {it}", self.name)).collect())
+    }
+
+    /// What the API server believes, and what pods have, of the certificates with which they answer: each is that of its Secret, and no
+    /// webhook is left of an operator that is gone.
+    async fn untrusted(
+        &self,
+        world: &World,
+        heads: &[&Version],
+        deployments: &BTreeMap<String, Deployment>,
+    ) -> anyhow::Result<Vec<String>> {
+        let configurations: Api<ValidatingWebhookConfiguration> = Api::all(world.client.clone());
+        let labels = format!("olm.owner.namespace={}", self.name);
+        let found = configurations.list(&ListParams::default().labels(&labels)).await?;
+        let webhooks = found.iter().flat_map(|it| it.webhooks.iter().flatten());
+        let believed: Vec<Vec<u8>> =
+            webhooks.map(|it| it.client_config.ca_bundle.clone().unwrap_or_default().0).collect();
+        let secrets: BTreeMap<String, Secret> = self.list(world).await?;
+        let (mut authorities, mut wrong) = (Vec::new(), Vec::new());
+        for head in heads.iter().filter(|head| head.answers) {
+            let name = format!("{}-service-cert", head.deployment());
+            let authority = secrets.get(&name).and_then(|it| it.data.as_ref()?.get("olmCAKey"));
+            let authority = authority.map(|it| it.0.clone()).unwrap_or_default();
+            let known = deployments.get(&head.deployment()).and_then(authority_of_pods);
+            if known != Some(hex::encode(Sha256::digest(&authority))) {
+                wrong.push(format!("pods of {} have not the certificate of {name}: {known:?}", head.name));
+            }
+            authorities.push(authority);
+        }
+        if believed != authorities {
+            wrong.push(format!("{} webhooks do not believe {} authorities", believed.len(), authorities.len()));
+        }
+        Ok(wrong)
     }
 
     /// The objects of a kind by their names.
@@ -200,6 +239,12 @@ impl Shop {
         retried("operators to be deleted", async || Ok(world.cluster.kubectl(all).await.map(drop)?)).await
     }
 
+    /// Somebody deletes the Secrets with certificates, so that others are made.
+    async fn spoil(&self, world: &World) -> anyhow::Result<()> {
+        let all = ["delete", "secrets", "-l", "olm.owner.kind=ClusterServiceVersion", "--wait=false", "-n", &self.name];
+        retried("Secrets to be deleted", async || Ok(world.cluster.kubectl(all).await.map(drop)?)).await
+    }
+
     fn object(&self, api_version: &str, kind: &str, name: &str, spec: Value) -> Value {
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": self.name}, "spec": spec})
     }
@@ -217,6 +262,12 @@ impl Shop {
 fn image(deployment: &Deployment) -> String {
     let spec = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     spec.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default()
+}
+
+/// The hash of the authority of the certificate that its pods have.
+fn authority_of_pods(deployment: &Deployment) -> Option<String> {
+    let metadata = deployment.spec.as_ref()?.template.metadata.as_ref()?;
+    metadata.annotations.as_ref()?.get("olmcahash").cloned()
 }
 
 fn owners(deployment: &Deployment) -> Vec<String> {

@@ -1,5 +1,7 @@
 //! Operators on a real node, whose programs run in pods: what users who may edit their namespace, and administrators, do with them.
 
+mod targets;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -108,6 +110,26 @@ impl World {
         let files: [(&str, &[u8]); 1] = [("configs/catalog.json", text.as_bytes())];
         push(&cluster.registry(), "catalogs/main:v1", &files, &[]).await.unwrap();
     }
+
+    /// The catalog of all namespaces, with what is offered at first.
+    async fn market(&self) {
+        self.offer(&BEFORE).await;
+        let image = format!("{}/catalogs/main:v1", self.platform.cluster.registry_for_pods());
+        let poll = json!({"registryPoll": {"interval": "10s"}});
+        let spec = json!({"sourceType": "grpc", "image": image, "updateStrategy": poll});
+        self.apply(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+            "metadata": {"name": "main", "namespace": MARKET}, "spec": spec}))
+            .await;
+        self.until(MARKET, "catalogsource/main", "{.status.connectionState.lastObservedState}", "READY").await;
+    }
+
+    /// Ends the cluster. The process has asked for nothing that it may not.
+    async fn close(self) {
+        let requests = audit::requests(&self.platform.cluster.audit_log(), olm::USER).unwrap();
+        let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
+        assert!(forbidden.is_empty(), "{forbidden:?}");
+        self.platform.close().await.unwrap();
+    }
 }
 
 impl World {
@@ -199,22 +221,12 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_are_installed_updated_held_and_removed() {
     let Some(world) = World::up().await else { return };
-    world.offer(&BEFORE).await;
-    let image = format!("{}/catalogs/main:v1", world.platform.cluster.registry_for_pods());
-    let spec = json!({"sourceType": "grpc", "image": image, "updateStrategy": {"registryPoll": {"interval": "10s"}}});
-    world
-        .apply(&json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
-        "metadata": {"name": "main", "namespace": MARKET}, "spec": spec}))
-        .await;
-    world.until(MARKET, "catalogsource/main", "{.status.connectionState.lastObservedState}", "READY").await;
+    world.market().await;
     world.is_told_and_replaced().await;
     world.is_approved().await;
     world.holds_others_or_itself().await;
     world.follows().await;
     world.is_installed_elsewhere().await;
     world.is_removed().await;
-    let requests = audit::requests(&world.platform.cluster.audit_log(), olm::USER).unwrap();
-    let forbidden: Vec<_> = requests.iter().filter(|request| request.code == 403).collect();
-    assert!(forbidden.is_empty(), "{forbidden:?}");
-    world.platform.close().await.unwrap();
+    world.close().await;
 }

@@ -18,6 +18,7 @@ mod sample;
 mod serving;
 mod taken;
 mod tenants;
+mod unable;
 mod writers;
 
 use std::ops::RangeInclusive;

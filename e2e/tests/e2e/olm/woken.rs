@@ -254,7 +254,8 @@ async fn change_of_anything_that_an_operator_depends_on_is_acted_upon_at_once() 
     world.wakes("a Deployment is deleted", deleted, &[("Deployment", "server", &is_other)]).await;
     world.seen("its pods to be ready", (kind, first, &succeeded), LIMIT).await;
     world.kubectl("cordon fake-0").await;
-    let unready = |it: &Value| status(it, "reason") == "InstallWaiting";
+    // That it waits is told later.
+    let unready = |it: &Value| status(it, "phase") == "Installing";
     let lost = run("delete pods -n shop --all --force --grace-period=0");
     world.wakes("a Deployment is not available", lost, &[(kind, first, &unready)]).await;
     world.wakes("a Deployment is available", run("uncordon fake-0"), &[(kind, first, &succeeded)]).await;

@@ -281,6 +281,16 @@ fn chain_ends_with_the_oldest_first() {
 }
 
 #[test]
+fn version_is_kept_until_the_last_one_runs_where_its_group_goes_forward() {
+    let mut three = chain(&[("Replacing", "x"), ("Succeeded", "x"), ("Pending", "x")]);
+    assert!(three.step("a", 10).starts_with("Deleting/Replaced"), "the next one runs");
+    three.groups[0]["spec"]["upgradeStrategy"] = json!("TechPreviewUnsafeFailForward");
+    assert_eq!(three.step("a", 10), "", "the last one does not");
+    three.csv_mut("c")["status"]["phase"] = json!("Succeeded");
+    assert!(three.step("a", 10).starts_with("Deleting/Replaced"));
+}
+
+#[test]
 fn version_whose_successor_was_deleted_is_installed_again() {
     let step = one("Replacing", "BeingReplaced").step("a", 10);
     assert!(step.starts_with("Pending/NeedsReinstall: marked as replacement, but no replacement CSV found"), "{step}");
@@ -340,7 +350,7 @@ fn definition_has_one_owner_outside_of_the_chain() {
     // Of two of which none runs the older one goes on, and of two that run.
     for phase in ["Pending", "Succeeded"] {
         for (name, created) in [("a", 5), ("b", 4)] {
-            two.csv_mut(name)["status"]["phase"] = json!(phase);
+            two.csv_mut(name)["status"] = json!({"phase": phase});
             two.csv_mut(name)["metadata"]["creationTimestamp"] = json!(at(created));
         }
         assert!(two.step("a", 10).contains("OwnerConflict"), "{phase}");
@@ -355,6 +365,39 @@ fn definition_has_one_owner_outside_of_the_chain() {
     // Nor is the next one a rival of the one before.
     two.csv_mut("a")["status"]["phase"] = json!("Pending");
     assert!(two.step("a", 10).starts_with("InstallReady/"));
+}
+
+/// One that has run keeps what it owns while it is repaired or replaced, whoever is older.
+#[test]
+fn definition_stays_with_what_has_run_and_with_what_replaces_that() {
+    let version = |name: &str, status: Value, created: i64| {
+        let mut csv = csv(name, "", "");
+        let owned = json!([{"name": "k.example.com", "version": "v1", "kind": "K"}]);
+        csv["spec"]["customresourcedefinitions"] = json!({"owned": owned});
+        csv["metadata"]["creationTimestamp"] = json!(at(created));
+        csv["status"] = status;
+        csv
+    };
+    let has_run = |phase: &str| {
+        json!({"phase": phase, "reason": "x", "conditions": [{"phase": "Succeeded", "reason": "x"}]})
+    };
+    let waits = || version("b", json!({"phase": "Pending", "reason": "x"}), 4);
+    let with = |csvs: Vec<Value>| {
+        let mut cluster = Cluster::new(csvs);
+        let definition = Definition { served: ["v1".to_owned()].into(), is_available: true, ..Definition::default() };
+        cluster.definitions.insert("k.example.com".into(), definition);
+        cluster.marked()
+    };
+    for phase in ["Failed", "Pending", "Installing"] {
+        let two = with(vec![version("a", has_run(phase), 5), waits()]);
+        assert!(two.step("b", 10).contains("OwnerConflict"), "{phase}");
+        assert!(!two.step("a", 10).contains("OwnerConflict"), "{phase}");
+    }
+    let mut next = version("c", json!({"phase": "Pending", "reason": "x"}), 6);
+    next["spec"]["replaces"] = json!("a");
+    let three = with(vec![version("a", json!({"phase": "Replacing", "reason": "x"}), 5), waits(), next]);
+    assert!(three.step("b", 10).contains("OwnerConflict"));
+    assert!(three.step("c", 10).starts_with("InstallReady/"), "{}", three.step("c", 10));
 }
 
 #[test]

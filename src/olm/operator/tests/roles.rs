@@ -90,6 +90,26 @@ fn api_of_the_api_server_itself_gives_no_roles() {
     assert!(!names.is_empty() && names.iter().all(|name| !name.contains("gear")), "{names:?}");
 }
 
+/// Whoever names an API names its roles: what is there by such a name, and was not made for an operator, stays as it is.
+#[test]
+fn roles_of_an_api_take_no_role_of_the_cluster_by_its_name() {
+    let mut cluster = cluster(true);
+    let api = cluster.csvs[0].pointer_mut("/spec/apiservicedefinitions/owned/0").unwrap();
+    merge(api, &json!({"name": "system:aggregate", "version": "to"}));
+    let service = cluster.services["v2.gears.example.com"].clone();
+    cluster.services.insert("to.gears.example.com".into(), service);
+    let wanted = roles(&cluster);
+    for level in ["admin", "edit", "view"] {
+        let name = format!("system:aggregate-to-{level}");
+        let role = wanted.iter().find(|role| role["metadata"]["name"] == name.as_str()).unwrap();
+        let aggregates = format!("rbac.authorization.k8s.io/aggregate-to-{level}");
+        let labels = json!({"kubernetes.io/bootstrapping": "rbac-defaults", aggregates: "true"});
+        let theirs = json!({"metadata": {"name": name, "uid": "u", "labels": labels}, "rules": []});
+        let id = component::Id::of(role).unwrap();
+        assert!(component::take_over(&id, &theirs, role).is_err(), "{name}");
+    }
+}
+
 #[test]
 fn group_gathers_the_roles_of_its_apis_by_their_labels() {
     let object: OperatorGroup = typed(json!({"metadata": {"name": "g", "namespace": "shop"}, "spec": {}}));

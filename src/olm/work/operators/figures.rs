@@ -79,6 +79,7 @@ mod tests {
     use super::*;
     use crate::cluster::watcher::Event;
     use crate::olm::api::cluster_service_version::ClusterServiceVersion;
+    use crate::olm::api::keys::annotation;
     use crate::olm::metrics::{OperatorsSnapshot, text};
     use serde_json::json;
 
@@ -133,5 +134,19 @@ mod tests {
         tell(Event::Init);
         tell(Event::InitDone);
         assert_eq!(samples(&figures), ["csv_count 0".to_owned(), count(1)]);
+    }
+
+    /// Its original has one already.
+    #[test]
+    fn copy_without_its_label_has_no_series() {
+        let (figures, live) = (OperatorFigures::default(), Live::detached());
+        figures.show(live.clone());
+        let mut copy = csv("a", 1, "Succeeded", "Copied");
+        let annotations = [(annotation::OPERATOR_NAMESPACE.to_owned(), "mall".to_owned())];
+        copy.metadata.annotations = Some(annotations.into());
+        for event in [Event::Init, Event::InitApply(copy), Event::InitDone] {
+            live.csvs.on_event(Ok(event));
+        }
+        assert_eq!(samples(&figures), ["csv_count 0", "csv_upgrade_count 0"]);
     }
 }

@@ -235,3 +235,72 @@ fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<
     let from = (namespace.to_owned(), String::new());
     all.range(from..).take_while(move |((of, _), _)| of == namespace)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::olm::work::operators::seen::tests::put;
+    use serde_json::{Value, json};
+
+    fn known(seen: &Seen) -> Known {
+        Known::of(seen.clone(), &Memory::default(), Ok(semver::Version::new(1, 33, 2)))
+    }
+
+    fn definition(served: bool, established: &str) -> Value {
+        let conditions =
+            json!([{"type": "Established", "status": established}, {"type": "NamesAccepted", "status": "True"}]);
+        json!({"spec": {"versions": [{"name": "v1", "served": served}]}, "status": {"conditions": conditions}})
+    }
+
+    fn api(available: &str) -> Value {
+        json!({"status": {"conditions": [{"type": "Available", "status": available}]}})
+    }
+
+    /// What it is called, and how it is made.
+    type Change = (&'static str, fn(&mut Seen));
+
+    /// Nothing else tells that the API server serves other kinds: then it is asked again.
+    #[test]
+    fn kinds_may_be_others_once_a_definition_or_an_api_has_changed() {
+        const DEFINITION: &str = "widgets.example.com";
+        const API: &str = "v1.gears.example.com";
+        let version_after = |change: fn(&mut Seen)| {
+            let mut seen = Seen::default();
+            put(&mut seen.definitions, DEFINITION, definition(true, "True"));
+            put(&mut seen.api_services, API, api("True"));
+            change(&mut seen);
+            known(&seen).kinds_version()
+        };
+        let before = version_after(|_| {});
+        let changes: [Change; 6] = [
+            ("a version is not served", |it| put(&mut it.definitions, DEFINITION, definition(false, "True"))),
+            ("a definition is not established", |it| put(&mut it.definitions, DEFINITION, definition(true, "False"))),
+            ("another definition", |it| put(&mut it.definitions, "toys.example.com", definition(true, "True"))),
+            ("a definition that goes", |it| drop(it.definitions.remove(DEFINITION))),
+            ("an API that is away", |it| put(&mut it.api_services, API, api("False"))),
+            ("an API that goes", |it| drop(it.api_services.remove(API))),
+        ];
+        for (what, change) in changes {
+            assert_ne!(version_after(change), before, "{what}");
+        }
+        let others: [Change; 2] = [
+            ("the same again", |it| put(&mut it.definitions, DEFINITION, definition(true, "True"))),
+            ("a version of an operator", |it| put(&mut it.csvs, "shop/a", json!({"spec": {}}))),
+        ];
+        for (what, change) in others {
+            assert_eq!(version_after(change), before, "{what}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_asked_for_that_operators_require_of_others() {
+        let mut seen = Seen::default();
+        let native = json!([{"group": "apps", "version": "v1", "kind": "Deployment"}]);
+        let api = json!([{"group": "gears.example.com", "version": "v2", "kind": "Gear", "name": "gears"}]);
+        put(&mut seen.csvs, "shop/a", json!({"spec": {"nativeAPIs": native}}));
+        put(&mut seen.csvs, "mall/b", json!({"spec": {"apiservicedefinitions": {"required": api, "owned": []}}}));
+        let expected = [("apps", "v1"), ("gears.example.com", "v2")];
+        let expected = expected.map(|(group, version)| (group.to_owned(), version.to_owned()));
+        assert_eq!(known(&seen).natives(), Natives::from(expected));
+    }
+}

@@ -361,23 +361,4 @@ async fn adopt(objects: &Objects, id: &Id, desired: &Value) -> Result<(Value, Va
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn event_of_a_failure_is_a_warning_and_no_other_is() {
-        let warnings = [
-            Phase::Pending,
-            Phase::InstallReady,
-            Phase::Installing,
-            Phase::Succeeded,
-            Phase::Replacing,
-            Phase::Deleting,
-            Phase::Failed,
-        ]
-        .map(|phase| notice(&State { phase, reason: "R", message: "m".to_owned() }))
-        .map(|it| (it.warning, it.reason, it.note));
-        let expected = [false, false, false, false, false, false, true].map(|it| (it, "R", "m".to_owned()));
-        assert_eq!(warnings, expected);
-    }
-}
+mod tests;

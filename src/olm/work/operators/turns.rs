@@ -116,10 +116,15 @@ mod tests {
     use crate::olm::work::operators::memory::Memory;
     use crate::olm::work::operators::seen::Seen;
     use crate::olm::work::operators::seen::tests::put;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     /// The first turn.
     fn turned(seen: &Seen, act: &mut Act<'_>) {
+        turned_by(&mut Turns::default(), seen, act);
+    }
+
+    /// One turn more.
+    fn turned_by(turns: &mut Turns, seen: &Seen, act: &mut Act<'_>) {
         let known = Known::of(seen.clone(), &Memory::default(), Ok(semver::Version::new(1, 33, 2)));
         let (served, refused) = (Kinds::new(), BTreeMap::new());
         let beside = Beside {
@@ -128,7 +133,7 @@ mod tests {
             certificates: &|_| BTreeMap::new(),
             copies: &|_, _| book::Copies::default(),
         };
-        Turns::default().turn(&known, beside, (Timestamp::UNIX_EPOCH, Instant::now()), act);
+        turns.turn(&known, beside, (Timestamp::UNIX_EPOCH, Instant::now()), act);
     }
 
     /// What is written of the second names of roles.
@@ -169,6 +174,49 @@ mod tests {
             put(&mut seen.roles.cluster_roles, "one-view", theirs);
             assert_eq!(written(&seen), &all[..2], "{labels}");
         }
+    }
+
+    /// What is as it has to be is not compared again as long as it stays so, and no longer.
+    #[test]
+    fn roles_of_a_group_that_somebody_changes_or_deletes_come_back() {
+        let (mut seen, mut turns, mut made) = (Seen::default(), Turns::default(), Vec::new());
+        put(&mut seen.groups, "shop/one", json!({"spec": {"targetNamespaces": ["shop"]}}));
+        turned_by(&mut turns, &seen, &mut |action| {
+            if let Action::Component(Write::Create { object, .. }) = action {
+                made.push(object);
+            }
+        });
+        assert_eq!(made.len(), 6, "{made:?}");
+        let there = |seen: &mut Seen, role: &Value, version: &str| {
+            let (mut role, name) = (role.clone(), role["metadata"]["name"].as_str().unwrap().to_owned());
+            role["metadata"]["uid"] = json!(name);
+            role["metadata"]["resourceVersion"] = json!(version);
+            put(&mut seen.roles.cluster_roles, &name, role);
+        };
+        made.iter().for_each(|role| there(&mut seen, role, "1"));
+        let mut written = |seen: &Seen| {
+            let mut written = Vec::new();
+            turned_by(&mut turns, seen, &mut |action| match action {
+                Action::Component(Write::Create { id, .. }) => written.push(format!("create {}", id.name)),
+                Action::Component(Write::Replace { id, .. }) => written.push(format!("replace {}", id.name)),
+                _ => {}
+            });
+            written
+        };
+        for _ in 0..2 {
+            assert_eq!(written(&seen), [""; 0]);
+        }
+        let view = made.iter().find(|role| role["metadata"]["name"] == "one-view").unwrap();
+        let mut theirs = view.clone();
+        theirs["rules"] = json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["secrets"]}]);
+        there(&mut seen, &theirs, "2");
+        assert_eq!(written(&seen), ["replace one-view"]);
+        there(&mut seen, view, "3");
+        for _ in 0..2 {
+            assert_eq!(written(&seen), [""; 0]);
+        }
+        seen.roles.cluster_roles.remove("one-view");
+        assert_eq!(written(&seen), ["create one-view"]);
     }
 
     /// Its group selects its own namespace, so that it would be taken for an operator that is installed.

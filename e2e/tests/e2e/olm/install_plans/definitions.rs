@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::super::World;
-use super::{any_size, message, operator, step};
+use super::{any_size, csv, message, operator, step};
 
 /// Objects of one kind: several pages.
 const OBJECTS: usize = 1_000;
@@ -104,6 +104,31 @@ async fn live_conversion_stays_through_an_update() {
     world.complete("install-c").await;
     let definition = world.found("crd", false, "widgets.example.com").await.unwrap();
     assert_eq!(definition["spec"]["conversion"]["strategy"], "None", "{}", definition["spec"]["conversion"]);
+    world.cluster.down().await.unwrap();
+}
+
+/// Kinds are of the whole cluster: a plan that changes one for operators of other namespaces names them, and is carried out.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
+async fn change_of_a_definition_that_an_operator_elsewhere_owns_is_told() {
+    let world = World::up().await;
+    world.group("one").await;
+    world.cluster.kubectl(["create", "namespace", "mall"]).await.unwrap();
+    let mut elsewhere = csv("v1", "");
+    elsewhere["metadata"]["namespace"] = json!("mall");
+    world.apply(&elsewhere).await;
+    world.start_plans();
+    world.plan("install-a", 1, true, &operator("v1", "", &any_size())).await;
+    world.complete("install-a").await;
+    let mut next = operator("v2", "widgets.v1", &any_size());
+    next[1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = json!("the next one");
+    world.plan("install-b", 2, true, &next).await;
+    world.complete("install-b").await;
+    let told = world.event("SharedDefinition", "InstallPlan").await;
+    assert_eq!(told.involved_object.name.as_deref(), Some("install-b"), "a definition that is new changes for nobody");
+    let (message, owner) = (told.message.unwrap(), "mall/widgets.v1");
+    assert!(message.starts_with("widgets.example.com changes for operators of other namespaces too"), "{message}");
+    assert!(message.ends_with(owner), "{message}");
     world.cluster.down().await.unwrap();
 }
 

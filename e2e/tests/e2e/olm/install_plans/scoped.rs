@@ -5,15 +5,28 @@ use std::collections::BTreeSet;
 use cvo::testing::api::olm::install_plan::InstallPlanPhase;
 use e2e::harness::audit;
 use e2e::olm::USER;
+use e2e::workspace;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
 use super::super::{LIMIT, PROCESS, World};
-use super::{any_size, message, operator, phase};
+use super::{any_size, csv, message, operator, phase};
 
 const ROBOT: &str = "system:serviceaccount:shop:robot";
+const GUARD: &str = "manifests/olm/0000_50_olm_05_install-guard.yaml";
+
+impl World {
+    /// The account may do everything with these in all namespaces.
+    async fn allow(&self, name: &str, resource: &str) {
+        let role = ["create", "clusterrole", name, "--verb=*", "--resource", resource];
+        self.cluster.kubectl(role).await.unwrap();
+        let account = "--serviceaccount=shop:robot";
+        let binding = ["create", "clusterrolebinding", name, "--clusterrole", name, account];
+        self.cluster.kubectl(binding).await.unwrap();
+    }
+}
 
 /// An event says that the definition went with other rights than those of the account.
 async fn assert_definition_is_told(world: &World) {
@@ -88,5 +101,44 @@ async fn plan_of_a_group_with_an_account_writes_what_the_account_may() {
         assert!(!by_process.contains(resource), "{resource} was written with the rights of the process");
     }
     assert_definition_is_told(&world).await;
+    world.cluster.down().await.unwrap();
+}
+
+/// What webhooks need is written with the rights of the process. So the account that writes the version must be allowed to register them.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "hack/soak runs it"]
+async fn account_that_may_register_no_webhook_installs_none() {
+    let world = World::up().await;
+    let guard = workspace::root().join(GUARD).display().to_string();
+    world.cluster.kubectl(["apply", "--server-side", "-f", &guard]).await.unwrap();
+    world.cluster.kubectl(["create", "serviceaccount", "robot", "-n", "shop"]).await.unwrap();
+    world.allow("versions", "clusterserviceversions.operators.coreos.com").await;
+    world.allow("deployments", "deployments.apps").await;
+    let mut version = csv("v1", "");
+    version["spec"]["customresourcedefinitions"] = json!({});
+    version["spec"]["webhookdefinitions"] = json!([{"generateName": "check.example.com",
+        "type": "ValidatingAdmissionWebhook", "deploymentName": "widgets", "admissionReviewVersions": ["v1"],
+        "sideEffects": "None"}]);
+    let refused = "a validating webhook in spec.webhookdefinitions is written by those who may create";
+    // The policy is in force once it refuses: nothing tells of that.
+    let file = world.cluster.dir().join("tried.json");
+    std::fs::write(&file, version.to_string()).unwrap();
+    let file = file.display().to_string();
+    let tried = ["create", "--dry-run=server", "-n", "shop", "-f", &file, "--as", ROBOT];
+    let wait = world.cluster.until("the guard", &[]).within(LIMIT);
+    let is_refused = async || world.cluster.kubectl(tried).await.is_err_and(|it| format!("{it:?}").contains(refused));
+    wait.holds(is_refused).await.unwrap();
+
+    let group = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": "one", "namespace": "shop"},
+        "spec": {"targetNamespaces": ["shop"], "serviceAccountName": "robot"}});
+    world.apply(&group).await;
+    world.start_with_the_rights_of_the_release().await;
+    world.plan("install-a", 1, true, &[version]).await;
+    world.until_plan("the webhook to be refused", "install-a", |it| message(it).contains(refused)).await;
+    assert!(world.found("csv", true, "widgets.v1").await.is_none());
+    world.allow("webhooks", "validatingwebhookconfigurations.admissionregistration.k8s.io").await;
+    world.complete("install-a").await;
+    assert!(world.found("csv", true, "widgets.v1").await.is_some());
     world.cluster.down().await.unwrap();
 }

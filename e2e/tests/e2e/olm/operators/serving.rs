@@ -1,6 +1,7 @@
 //! Webhooks of all kinds and an API of an operator are asked all the time, while its certificate is made anew, its Secret is spoilt, and
 //! its next version takes its place; and nothing of them stays.
 
+mod names;
 mod owned;
 mod repaired;
 mod scope;
@@ -65,12 +66,14 @@ fn program() -> Router {
     let kinds = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "gears.example.com/v1",
         "resources": [resource]});
     let gears = json!({"kind": "GearList", "apiVersion": "gears.example.com/v1", "metadata": {}, "items": []});
+    let other = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "gears.example.com/to", "resources": []});
     let told = |answer: Value| get(move || async move { Json(answer) });
     Router::new()
         .route("/mutate", post(mutate))
         .route("/validate", post(validate))
         .route("/convert", post(sizes_converted))
         .route("/apis/gears.example.com/v1", told(kinds))
+        .route("/apis/gears.example.com/to", told(other))
         .route("/apis/gears.example.com/v1/namespaces/shop/gears", told(gears))
 }
 
@@ -245,6 +248,18 @@ impl World {
         all
     }
 
+    /// Until the collector has taken what belonged to versions that are gone.
+    async fn until_nothing_is_owned(&self) {
+        let wait =
+            self.cluster.until("the Service, the Secret and the roles to be collected", &[PROCESS]).within(COLLECTED);
+        let is_gone = async || {
+            let labels = "olm.owner.kind=ClusterServiceVersion";
+            let kinds = "services,secrets,roles,rolebindings,deployments";
+            self.kubectl(["get", kinds, "-n", SHOP, "-l", labels, "-o", "name"]).await.is_empty()
+        };
+        wait.holds(is_gone).await.unwrap();
+    }
+
     async fn replica_sets(&self) -> BTreeSet<String> {
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), SHOP);
         sets.list(&ListParams::default()).await.unwrap().items.iter().map(ResourceExt::name_any).collect()
@@ -373,15 +388,11 @@ async fn nothing_is_left_of_what_an_operator_has_served() {
     world.kubectl(["delete", "csv", NAME, "-n", SHOP]).await;
     assert_eq!(world.registered().await, [""; 0]);
     assert_eq!(strategy().await, "None");
-    let wait =
-        world.cluster.until("the Service, the Secret and the roles to be collected", &[PROCESS]).within(COLLECTED);
-    let is_gone = async || {
-        let labels = "olm.owner.kind=ClusterServiceVersion";
-        let kinds = "services,secrets,roles,rolebindings,deployments";
-        world.kubectl(["get", kinds, "-n", SHOP, "-l", labels, "-o", "name"]).await.is_empty()
-    };
-    wait.holds(is_gone).await.unwrap();
+    world.until_nothing_is_owned().await;
     drop(backend);
+    names::roles_of_the_cluster_stay(&world).await;
+    world.until_nothing_is_owned().await;
     scope::only_what_is_in_namespaces_of_the_group_is_sent(&world).await;
+    scope::what_a_removed_description_needed_goes(&world).await;
     world.down().await;
 }

@@ -6,8 +6,8 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use super::super::super::LIMIT;
-use super::super::{SHOP, World, group};
-use super::{answering, resource, version, widget};
+use super::super::{COLLECTED, SHOP, World, group};
+use super::{SECRET, answering, resource, version, widget};
 
 /// It has a validating webhook alone, and may be asked to work for any namespaces.
 fn validating() -> Value {
@@ -54,4 +54,24 @@ pub(super) async fn only_what_is_in_namespaces_of_the_group_is_sent(world: &Worl
     wait.holds(async || mall.create(&dry_run, &widget("tried", -1)).await.is_ok()).await.unwrap();
     let wait = world.cluster.until("the webhook to be asked once more", &[PROCESS]).within(LIMIT);
     wait.holds(async || refuses(&shop).await).await.unwrap();
+}
+
+/// An edit leaves no webhook: what led to the pods, and what they needed to answer, goes, and the operator runs on.
+pub(super) async fn what_a_removed_description_needed_goes(world: &World) {
+    let mut csv = validating();
+    csv["spec"]["webhookdefinitions"] = json!([]);
+    world.apply(&csv).await;
+    let names = ["service/server-service".to_owned()].into_iter();
+    let names: Vec<String> =
+        names.chain(["secret", "role", "rolebinding"].map(|kind| format!("{kind}/{SECRET}"))).collect();
+    let left = async || {
+        let options = ["-n", SHOP, "--ignore-not-found", "-o", "name"].map(str::to_owned);
+        let arguments = ["get".to_owned()].into_iter().chain(names.clone()).chain(options);
+        world.cluster.kubectl(arguments).await.unwrap()
+    };
+    let wait = world.cluster.until("what the webhook needed to be gone", &[PROCESS]).within(COLLECTED);
+    wait.holds(async || left().await.is_empty() && world.registered().await.is_empty()).await.unwrap();
+    world.until_succeeded("server.v5.0.0").await;
+    let pods = json!(world.deployment().await.spec.unwrap().template).to_string();
+    assert!(!pods.contains(SECRET), "{pods}");
 }
