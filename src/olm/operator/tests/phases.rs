@@ -378,9 +378,8 @@ fn definition_stays_with_what_has_run_and_with_what_replaces_that() {
         csv["status"] = status;
         csv
     };
-    let has_run = |phase: &str| {
-        json!({"phase": phase, "reason": "x", "conditions": [{"phase": "Succeeded", "reason": "x"}]})
-    };
+    let has_run =
+        |phase: &str| json!({"phase": phase, "reason": "x", "conditions": [{"phase": "Succeeded", "reason": "x"}]});
     let waits = || version("b", json!({"phase": "Pending", "reason": "x"}), 4);
     let with = |csvs: Vec<Value>| {
         let mut cluster = Cluster::new(csvs);

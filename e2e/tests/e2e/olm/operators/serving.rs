@@ -66,7 +66,8 @@ fn program() -> Router {
     let kinds = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "gears.example.com/v1",
         "resources": [resource]});
     let gears = json!({"kind": "GearList", "apiVersion": "gears.example.com/v1", "metadata": {}, "items": []});
-    let other = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "gears.example.com/to", "resources": []});
+    let other =
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "gears.example.com/to", "resources": []});
     let told = |answer: Value| get(move || async move { Json(answer) });
     Router::new()
         .route("/mutate", post(mutate))

@@ -44,9 +44,8 @@ async fn process_that_may_not_read_what_it_needs_says_so_and_begins_once_it_may(
     let lacks = |it: &ClusterOperator| {
         it.has("Available=False") && it.has("Progressing=True") && it.says("Degraded=True", &["deployments"])
     };
-    let works = |it: &ClusterOperator| {
-        it.has("Available=True") && it.has("Progressing=False") && it.has("Degraded=False")
-    };
+    let works =
+        |it: &ClusterOperator| it.has("Available=True") && it.has("Progressing=False") && it.has("Degraded=False");
     world.until_operator(own, "what it lacks", lacks).await;
     world.until_operator(of_catalogs, "to work all the same", works).await;
 
