@@ -151,7 +151,9 @@ pub fn forbidden(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
 /// What the process has made, that is there, and that lacks the label by which what belongs to operators is found. Its own lease, what
 /// it reports and what it asks belong to none.
 pub async fn unmarked(cluster: &Cluster, client: &Client) -> anyhow::Result<Vec<String>> {
-    const OTHERS: [&str; 5] = ["clusteroperators", "events", "leases", "subjectaccessreviews", "tokenreviews"];
+    // kubectl asks in its name whether it may do something.
+    const OTHERS: [&str; 6] =
+        ["clusteroperators", "events", "leases", "selfsubjectaccessreviews", "subjectaccessreviews", "tokenreviews"];
     let is_made = |it: &Request| {
         it.wrote() && it.effect() == "create" && it.subresource.is_empty() && !OTHERS.contains(&it.resource.as_str())
     };
