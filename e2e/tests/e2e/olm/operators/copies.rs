@@ -135,6 +135,28 @@ impl World {
     }
 }
 
+/// So does what somebody deletes, and so does the status.
+async fn what_somebody_changes_comes_back(world: &World) {
+    let since = world.requests();
+    let change = json!({"spec": {"displayName": "Other"}});
+    world.copies("n01").patch(NAME, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    world.copies("n02").delete(NAME, &Default::default()).await.unwrap();
+    let failed = r#"{"status": {"phase": "Failed", "reason": "InstallCheckFailed"}}"#;
+    let how = ["--subresource=status", "--type=merge", "-p"];
+    world.kubectl(["patch", "csv", NAME, "-n", "n04", how[0], how[1], how[2], failed]).await;
+    let wait = world.cluster.until("the change to be taken back", &[PROCESS]).within(LIMIT);
+    wait.existing(world.copies("n01"), NAME, |it| it.spec.display_name == "Server").await.unwrap();
+    let wait = world.cluster.until("another copy", &[PROCESS]).within(LIMIT);
+    wait.object(world.copies("n02"), NAME, |it| it.is_some_and(|it| it.status.is_some())).await.unwrap();
+    let wait = world.cluster.until("the phase to be taken back", &[PROCESS]).within(LIMIT);
+    let is_back = |it: &ClusterServiceVersion| {
+        it.status.as_ref().is_some_and(|it| (&it.phase, it.reason.as_str()) == (&Phase::Succeeded, "Copied"))
+    };
+    wait.existing(world.copies("n04"), NAME, is_back).await.unwrap();
+    let expected = ["n01 update ", "n02 create ", "n02 update status", "n04 update status"];
+    assert_eq!(world.wrote(since), expected);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_for_all_namespaces_is_copied_to_each_with_two_writes_and_follows_its_original() {
     let world = World::up().await;
@@ -172,25 +194,7 @@ async fn operator_for_all_namespaces_is_copied_to_each_with_two_writes_and_follo
     let wait = world.cluster.until("the copy in a new namespace", &[PROCESS]).within(COMPLETE);
     wait.object(world.copies("late"), NAME, |it| it.is_some_and(|it| it.status.is_some())).await.unwrap();
     eprintln!("a namespace more is complete after {:?}", begun.elapsed());
-    // What somebody changes comes back, and so does what somebody deletes.
-    let since = world.requests();
-    let change = json!({"spec": {"displayName": "Other"}});
-    world.copies("n01").patch(NAME, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
-    world.copies("n02").delete(NAME, &Default::default()).await.unwrap();
-    let failed = r#"{"status": {"phase": "Failed", "reason": "InstallCheckFailed"}}"#;
-    let how = ["--subresource=status", "--type=merge", "-p"];
-    world.kubectl(["patch", "csv", NAME, "-n", "n04", how[0], how[1], how[2], failed]).await;
-    let wait = world.cluster.until("the change to be taken back", &[PROCESS]).within(LIMIT);
-    wait.existing(world.copies("n01"), NAME, |it| it.spec.display_name == "Server").await.unwrap();
-    let wait = world.cluster.until("another copy", &[PROCESS]).within(LIMIT);
-    wait.object(world.copies("n02"), NAME, |it| it.is_some_and(|it| it.status.is_some())).await.unwrap();
-    let wait = world.cluster.until("the phase to be taken back", &[PROCESS]).within(LIMIT);
-    let is_back = |it: &ClusterServiceVersion| {
-        it.status.as_ref().is_some_and(|it| (&it.phase, it.reason.as_str()) == (&Phase::Succeeded, "Copied"))
-    };
-    wait.existing(world.copies("n04"), NAME, is_back).await.unwrap();
-    let expected = ["n01 update ", "n02 create ", "n02 update status", "n04 update status"];
-    assert_eq!(world.wrote(since), expected);
+    what_somebody_changes_comes_back(&world).await;
     // An edit of the original is one of all copies.
     let change = json!({"spec": {"displayName": "Servers"}});
     world.csvs().patch(NAME, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
