@@ -7,7 +7,7 @@ use crate::object::metadata;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, ListParams, LogParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,8 +34,13 @@ pub(crate) enum Removed {
 pub(crate) struct Page {
     #[serde(default)]
     pub metadata: PageMeta,
-    #[serde(default = "Vec::new")]
+    /// A list of metadata has `null` where it is empty.
+    #[serde(default, deserialize_with = "items")]
     pub items: Vec<Value>,
+}
+
+fn items<'de, D: Deserializer<'de>>(items: D) -> Result<Vec<Value>, D::Error> {
+    Ok(Option::deserialize(items)?.unwrap_or_default())
 }
 
 #[derive(Debug, Default, Deserialize)]

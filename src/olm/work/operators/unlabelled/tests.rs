@@ -85,7 +85,10 @@ async fn all_pages_are_read_and_what_lacks_the_label_gets_it_once_and_slowly() {
 
 #[tokio::test(start_paused = true)]
 async fn where_there_is_nothing_to_do_nothing_is_written() {
-    let (client, asked) = server(vec![(200, list(&[], ""))], |_| {});
+    let mut empty = list(&[], "");
+    // As API servers say that there are none.
+    empty["items"] = Value::Null;
+    let (client, asked) = server(vec![(200, empty)], |_| {});
     let (_leads, leading) = watch::channel(true);
     run(client, leading).await;
     assert_eq!(lines(&asked), [LIST]);
