@@ -63,7 +63,7 @@ impl World {
 
     /// Ends the cluster. The process has asked for nothing that the release does not allow it, and what it has made is marked.
     async fn down(self) {
-        let forbidden = olm::forbidden(&self.cluster).unwrap();
+        let forbidden = olm::forbidden(&self.cluster).await.unwrap();
         let unmarked = olm::unmarked(&self.cluster, &self.client).await.unwrap();
         self.cluster.down().await.unwrap();
         assert_eq!((forbidden, unmarked), (Vec::new(), Vec::new()), "forbidden, unmarked");

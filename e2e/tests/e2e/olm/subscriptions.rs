@@ -145,7 +145,7 @@ pub(super) async fn with_rights_in(options: Options) -> World {
 impl World {
     /// Ends the cluster. The process has asked for nothing that the release does not allow it, and what it has made is marked.
     pub(super) async fn down_with_rights(self) {
-        let forbidden = olm::forbidden(&self.cluster).unwrap();
+        let forbidden = olm::forbidden(&self.cluster).await.unwrap();
         let unmarked = olm::unmarked(&self.cluster, &self.client).await.unwrap();
         self.cluster.down().await.unwrap();
         assert_eq!((forbidden, unmarked), (Vec::new(), Vec::new()), "forbidden, unmarked");
