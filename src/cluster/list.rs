@@ -64,6 +64,7 @@ pub(super) async fn list(
     let (mut version, mut token) = (String::new(), None);
     loop {
         let page = objects.page(kind, token).await?;
+        token = page.next();
         if version.is_empty() {
             version = page.metadata.resource_version;
         }
@@ -82,7 +83,6 @@ pub(super) async fn list(
             }
             found(id, object);
         }
-        token = page.metadata.continue_token.filter(|token| !token.is_empty());
         if token.is_none() || missing.is_empty() && every.is_none() {
             return Ok(Listed { version, complete: true });
         }

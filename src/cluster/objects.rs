@@ -39,6 +39,13 @@ pub(crate) struct Page {
     pub items: Vec<Value>,
 }
 
+impl Page {
+    /// By which the next page is asked for; `None` for the last one.
+    pub(crate) fn next(&self) -> Option<String> {
+        self.metadata.continue_token.clone().filter(|token| !token.is_empty())
+    }
+}
+
 fn items<'de, D: Deserializer<'de>>(items: D) -> Result<Vec<Value>, D::Error> {
     Ok(Option::deserialize(items)?.unwrap_or_default())
 }
@@ -180,8 +187,8 @@ impl Objects {
         let (mut all, mut token) = (Vec::new(), None);
         loop {
             let page = self.page(kind, token).await?;
+            token = page.next();
             all.extend(page.items);
-            token = page.metadata.continue_token.filter(|token| !token.is_empty());
             if token.is_none() {
                 return Ok(all);
             }
@@ -200,8 +207,8 @@ impl Objects {
         let (mut all, mut token) = (Vec::new(), None);
         loop {
             let page = self.labelled_page(kind, namespace, labels, limit, token).await?;
+            token = page.next();
             all.extend(page.items.into_iter().filter_map(&mut keep));
-            token = page.metadata.continue_token.filter(|token| !token.is_empty());
             if token.is_none() {
                 return Ok(all);
             }
@@ -224,8 +231,8 @@ impl Objects {
                 ListParams { label_selector, limit: Some(limit), continue_token: token, ..ListParams::default() };
             let request = kube::core::Request::new(kind.path("")).list_metadata(&params);
             let page: Page = self.call(&attempt, request).await?;
+            token = page.next();
             all.extend(page.items.into_iter().filter_map(&mut keep));
-            token = page.metadata.continue_token.filter(|token| !token.is_empty());
             if token.is_none() {
                 return Ok(all);
             }

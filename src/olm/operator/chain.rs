@@ -27,28 +27,25 @@ pub(super) fn successor<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>
     siblings.values().copied().find(|it| it.spec.replaces == own && name(it) != own)
 }
 
+/// Those that replace it, one after the other. Where they come round to it, it is the last one.
+fn successors<'a>(
+    csv: &ClusterServiceVersion,
+    siblings: &Siblings<'a>,
+) -> impl Iterator<Item = &'a ClusterServiceVersion> {
+    let own = name(csv);
+    let next = move |at: &&'a ClusterServiceVersion| successor(at, siblings).filter(|_| name(at) != own);
+    std::iter::successors(successor(csv, siblings), next)
+}
+
 /// One that replaces it, directly or not, and runs; or else the one that replaces it.
 pub(super) fn heir<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
-    let first = successor(csv, siblings)?;
-    let (mut at, mut seen) = (first, BTreeSet::from([name(csv)]));
-    while seen.insert(name(at)) {
-        if at.status.as_ref().is_some_and(|status| status.phase == Phase::Succeeded) {
-            return Some(at);
-        }
-        let Some(next) = successor(at, siblings) else { break };
-        at = next;
-    }
-    Some(first)
+    let runs = |it: &&ClusterServiceVersion| it.status.as_ref().is_some_and(|it| it.phase == Phase::Succeeded);
+    successors(csv, siblings).find(runs).or_else(|| successor(csv, siblings))
 }
 
 /// The last one that replaces it, directly or not.
 pub(super) fn last<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
-    let (mut last, mut seen) = (successor(csv, siblings)?, BTreeSet::from([name(csv)]));
-    while seen.insert(name(last)) {
-        let Some(next) = successor(last, siblings) else { break };
-        last = next;
-    }
-    Some(last)
+    successors(csv, siblings).last()
 }
 
 /// Those that it replaces, directly or not, that exist.
@@ -87,7 +84,7 @@ type Rank<'a> = (bool, Option<Timestamp>, &'a str);
 /// The least one of it and all that it replaces.
 fn rank<'a>(csv: &'a ClusterServiceVersion, siblings: &Siblings<'a>) -> Rank<'a> {
     let before = before(csv, siblings).into_iter().filter_map(|name| siblings.get(name)).map(|it| own_rank(it));
-    before.chain([own_rank(csv)]).min().unwrap_or_else(|| own_rank(csv))
+    before.fold(own_rank(csv), std::cmp::min)
 }
 
 fn own_rank(csv: &ClusterServiceVersion) -> Rank<'_> {

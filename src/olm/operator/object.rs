@@ -124,7 +124,8 @@ impl Membership {
     }
 }
 
-fn owners(metadata: &ObjectMeta) -> Vec<String> {
+/// uids of the ClusterServiceVersions that own an object.
+pub(crate) fn owners(metadata: &ObjectMeta) -> Vec<String> {
     let group = |api_version: &str| api_version.split_once('/').is_some_and(|(group, _)| group == GROUP);
     let owners = metadata.owner_references.iter().flatten();
     owners.filter(|it| it.kind == CSV && group(&it.api_version)).map(|it| it.uid.clone()).collect()

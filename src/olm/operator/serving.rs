@@ -360,11 +360,8 @@ pub(crate) fn secrets<'a>(
             secrets.insert((namespace.to_owned(), endpoint::secret(name)), endpoint::hosts(namespace, name));
         }
     }
-    for role in components.certificate_roles() {
-        let rules = components.get(role).and_then(|role| role.get("rules"));
-        if rules == Some(&object::certificate_rules(&role.name)) {
-            secrets.entry((role.namespace.clone(), role.name.clone())).or_default();
-        }
+    for role in components.certificate_roles().filter(|role| object::service_of_role(role, components).is_some()) {
+        secrets.entry((role.namespace.clone(), role.name.clone())).or_default();
     }
     secrets
 }

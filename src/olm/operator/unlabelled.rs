@@ -1,9 +1,9 @@
 //! Objects that another implementation has made for operators without the label by which watches select what was made for them.
 
-use crate::olm::api::GROUP;
 use crate::olm::api::keys::label;
+use crate::olm::operator::object::owners;
 use crate::olm::operator::roles::GROUP_KIND;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 const CSV: &str = "ClusterServiceVersion";
@@ -15,10 +15,7 @@ pub(crate) fn patch(metadata: &ObjectMeta) -> Option<Value> {
     let is_named = label(label::OWNER).is_some()
         && label(label::OWNER_NAMESPACE).is_some()
         && label(label::OWNER_KIND).is_some_and(|kind| [CSV, GROUP_KIND].contains(&kind));
-    let is_csv = |owner: &OwnerReference| {
-        owner.kind == CSV && owner.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
-    };
-    let is_made = is_named || metadata.owner_references.iter().flatten().any(is_csv);
+    let is_made = is_named || !owners(metadata).is_empty();
     let lacks_it = label(label::MANAGED).is_none() && metadata.deletion_timestamp.is_none();
     (is_made && lacks_it).then(|| json!({"metadata": {"uid": metadata.uid, "labels": {label::MANAGED: "true"}}}))
 }

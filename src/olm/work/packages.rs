@@ -55,7 +55,8 @@ pub(crate) struct Running {
     pub ended: JoinHandle<()>,
 }
 
-/// Serves the packages of the catalogs, and ClusterServiceVersions where these are given, until `end`, which comes some time after `stop` ([`lingering`]).
+/// Serves the packages of the catalogs, and ClusterServiceVersions where these are given, until `end`, which comes some time after `stop`
+/// ([`lingering`]).
 pub(crate) fn start(
     settings: Settings,
     (outputs, csvs): (&Outputs, Option<Arc<dyn CsvSource>>),

@@ -171,7 +171,7 @@ impl Pages<'_> {
             // The stores may still have one.
             Err(error) => return Some(VecDeque::from([failure(error.to_string())])),
         };
-        self.next = page.metadata.continue_token.filter(|token| !token.is_empty()).map(Some);
+        self.next = page.next().map(Some);
         let mut found: VecDeque<Found> = page.items.iter().flat_map(|map| candidates(map, &self.prefix)).collect();
         self.candidates += found.len();
         if let Some(more) = self.candidates.checked_sub(MAX_CANDIDATES).filter(|more| *more > 0) {

@@ -126,15 +126,10 @@ fn metadata(metadata: ObjectMeta) -> ObjectMeta {
         deletion_timestamp: metadata.deletion_timestamp,
         owner_references: metadata.owner_references,
         labels: only(metadata.labels, &[label::COPIED_FROM]),
+        // A copy without its label is known by the namespace of its operator.
         annotations: only(
             metadata.annotations,
-            &[
-                annotation::PROPERTIES,
-                annotation::CHANGES,
-                // By which copies without their label are known.
-                annotation::OPERATOR_NAMESPACE,
-                annotation::TARGET_NAMESPACES,
-            ],
+            &[annotation::PROPERTIES, annotation::CHANGES, annotation::OPERATOR_NAMESPACE],
         ),
         ..ObjectMeta::default()
     }

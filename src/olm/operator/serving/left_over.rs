@@ -5,8 +5,8 @@
 //! descriptions: it names that one Secret. So it goes last.
 
 use super::certificate::{Known as Certificate, Step};
-use super::endpoint::{endpoints, secret_of, service, service_of};
-use super::object::{certificate_rules, of_service};
+use super::endpoint::{endpoints, secret_of, service};
+use super::object::{of_service, service_of_role};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::certificate::Stored;
 use crate::olm::operator::Facts;
@@ -26,18 +26,19 @@ enum Secret {
 }
 
 /// Services that were made for descriptions of the version and are in none of them any more.
-fn services(csv: &ClusterServiceVersion, known: &Known) -> Vec<String> {
+fn services<'a>(csv: &ClusterServiceVersion, known: &'a Known) -> Vec<&'a str> {
     let namespace = csv.metadata.namespace.as_deref().unwrap_or_default();
-    let described = csv.spec.install.spec.iter().flat_map(|strategy| endpoints(csv, strategy));
-    let described: BTreeSet<String> = described.map(|it| service(&it.entry.name)).collect();
     let owner = Owner::csv(csv);
     let is_ours = |id: &&Id| known.owner(id).as_ref() == Some(&owner);
-    let of = |id: &Id| {
-        let rules = known.get(id)?.get("rules")?;
-        service_of(&id.name).filter(|_| *rules == certificate_rules(&id.name)).map(str::to_owned)
-    };
-    let all = known.certificate_roles_in(namespace).filter(is_ours).filter_map(of);
-    all.filter(|service| !described.contains(service)).collect()
+    let all = known.certificate_roles_in(namespace).filter(is_ours);
+    let mut services: Vec<&str> = all.filter_map(|role| service_of_role(role, known)).collect();
+    // Most versions have none.
+    if !services.is_empty() {
+        let described = csv.spec.install.spec.iter().flat_map(|strategy| endpoints(csv, strategy));
+        let described: BTreeSet<String> = described.map(|it| service(&it.entry.name)).collect();
+        services.retain(|service| !described.contains(*service));
+    }
+    services
 }
 
 /// What is deleted now: objects, and Secrets.
@@ -46,9 +47,9 @@ pub(in crate::olm::operator) fn left_over(facts: &Facts<'_>) -> (Vec<Write>, Vec
     let (mut writes, mut steps) = (Vec::new(), Vec::new());
     let owner = Owner::csv(csv);
     for service in services(csv, known) {
-        let secret = secret_of(&service);
+        let secret = secret_of(service);
         let is_ours = |id: &Id| known.owner(id).as_ref() == Some(&owner);
-        let others: Vec<Id> = of_service(csv, &service).into_iter().filter(is_ours).collect();
+        let others: Vec<Id> = of_service(csv, service).into_iter().filter(is_ours).collect();
         writes.extend(others.iter().filter_map(|id| delete(id, known.get(id)?)));
         match of_secret(csv, facts.certificates.get(&secret)) {
             Secret::Exists(uid, version) => steps.push(Step::Delete { secret, uid, version }),
@@ -71,12 +72,11 @@ fn of_secret(csv: &ClusterServiceVersion, known: Option<&Certificate>) -> Secret
     // What somebody else owns as well is needed there.
     let own = csv.metadata.uid.as_deref();
     let is_ours = own.is_some() && !owners.is_empty() && owners.iter().all(|owner| *owner == own);
-    match (stored, text("uid")) {
+    let uid = text("uid").filter(|_| is_ours);
+    match (stored, uid) {
         (Stored::Unknown, _) => Secret::Waits,
-        (Stored::Unusable { .. } | Stored::Usable(_), Some(_)) if is_ours && text("deletionTimestamp").is_some() => {
-            Secret::Waits
-        }
-        (Stored::Unusable { .. } | Stored::Usable(_), Some(uid)) if is_ours => {
+        (Stored::Unusable { .. } | Stored::Usable(_), Some(_)) if text("deletionTimestamp").is_some() => Secret::Waits,
+        (Stored::Unusable { .. } | Stored::Usable(_), Some(uid)) => {
             Secret::Exists(uid.to_owned(), text("resourceVersion").unwrap_or_default().to_owned())
         }
         _ => Secret::Gone,

@@ -1,6 +1,6 @@
 //! What makes the API server reach a Deployment, and what its pods need to answer it: a Service, and what they may read.
 
-use super::endpoint::{Endpoint, secret, secret_of, service};
+use super::endpoint::{Endpoint, secret, secret_of, service, service_of};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::operator::component::{Id, Kind, Known};
 use crate::olm::operator::deployment::{labels, owner_reference};
@@ -47,8 +47,14 @@ pub(super) fn objects(csv: &ClusterServiceVersion, endpoint: &Endpoint<'_>, know
 }
 
 /// What the Role of pods lets them do: read this Secret.
-pub(super) fn certificate_rules(secret: &str) -> Value {
+fn certificate_rules(secret: &str) -> Value {
     json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get"]}])
+}
+
+/// The Service of which pods read the certificate by this Role; `None` where it is the Role of something else.
+pub(super) fn service_of_role<'a>(role: &'a Id, known: &Known) -> Option<&'a str> {
+    let rules = known.get(role)?.get("rules")?;
+    service_of(&role.name).filter(|_| *rules == certificate_rules(&role.name))
 }
 
 fn delegator(service: &str) -> String {

@@ -46,8 +46,8 @@ impl OperatorFigures {
 
     /// `None` before all of them are known.
     pub(crate) fn csvs(&self) -> Option<Vec<CsvFigures>> {
-        let all = self.live.get()?.csvs.all()?;
-        let figures = all.values().filter(|view| !view.0.is_copy()).map(|view| {
+        let all = self.live.get()?.originals()?;
+        let figures = all.values().map(|view| {
             let (metadata, status) = (&view.0.metadata, view.0.status.clone().unwrap_or_default());
             CsvFigures {
                 namespace: metadata.namespace.clone().unwrap_or_default(),

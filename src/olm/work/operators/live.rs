@@ -1,5 +1,6 @@
 //! What is kept current of the cluster all the time.
 
+use super::roles::Views;
 use super::views::{
     AccountView, BindingView, ComponentView, ConditionView, ConfigView, CsvView, DefinitionView, DeploymentView,
     GroupView, NamespaceView, ProxyView, RoleView, SecretView, ServiceView, SubscriberView,
@@ -114,6 +115,13 @@ impl Live {
             validating: follow.start(kind(component::Kind::ValidatingWebhookConfiguration), "", managed()),
             secrets: follow.start_metadata(secret_kind(), managed()),
         }
+    }
+
+    /// ClusterServiceVersions that are no copies, once all are known.
+    pub(super) fn originals(&self) -> Option<Views<CsvView>> {
+        let mut csvs = self.csvs.all()?;
+        csvs.retain(|_, it| !it.0.is_copy());
+        Some(csvs)
     }
 
     /// Why what is to be known before anything is decided cannot be read, kind by kind.

@@ -59,8 +59,7 @@ impl CsvSource for Operators {
         let configs = if live.configs.is_absent() { BTreeMap::new() } else { live.configs.all()? };
         let disabled = configs.get(olm_config::NAME).is_some_and(|config| config.0.spec.disables_copies());
         let rules = Rules { disabled, protected: self.protected.clone(), ..Rules::default() };
-        let mut csvs = live.csvs.all()?;
-        csvs.retain(|_, it| !it.0.is_copy());
+        let csvs = live.originals()?;
         let unread: BTreeSet<String> = live.csvs.undecodable().into_keys().collect();
         let namespaces = live.namespaces.all()?.into_iter().filter(|(_, it)| it.is_active);
         let namespaces: BTreeSet<String> = namespaces.map(|(name, _)| name).collect();

@@ -2,7 +2,6 @@
 
 use super::whole::Whole;
 use crate::cluster::followed::View;
-use crate::olm::api::GROUP;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
@@ -11,12 +10,12 @@ use crate::olm::api::subscription::Subscription;
 use crate::olm::operator::component;
 use crate::olm::operator::definition::Definition as DefinitionObject;
 use crate::olm::operator::deployment::config::{Proxy, Subscriber};
-use crate::olm::operator::object::{Membership, conditions};
+use crate::olm::operator::object::{Membership, conditions, owners};
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::operator::rights::Rules;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIServiceStatus;
 use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
@@ -280,12 +279,7 @@ impl View for AccountView {
     type Object = ServiceAccount;
 
     fn of(object: ServiceAccount) -> Self {
-        let is_csv = |it: &&OwnerReference| {
-            it.kind == "ClusterServiceVersion"
-                && it.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
-        };
-        let owners = object.metadata.owner_references.iter().flatten().filter(is_csv).map(|it| it.uid.clone());
-        let account = Account { owners: owners.collect() };
+        let account = Account { owners: owners(&object.metadata).into_iter().collect() };
         let membership = Membership::of(&object.metadata, Vec::new);
         AccountView { version: version(&object.metadata), account, membership }
     }

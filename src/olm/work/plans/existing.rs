@@ -21,7 +21,7 @@ pub(crate) async fn invalid(
         if !definition::add_unfit(&mut invalid, schema, &page.items) {
             return Ok((invalid, false));
         }
-        token = page.metadata.continue_token.filter(|token| !token.is_empty());
+        token = page.next();
         if token.is_none() {
             return Ok((invalid, true));
         }

@@ -27,8 +27,7 @@ pub(super) struct Look {
 impl Look {
     /// `None` before everything is known.
     pub(super) fn of(live: &Live, more: &More) -> Option<Look> {
-        let mut csvs = live.csvs.all()?;
-        csvs.retain(|_, it| !it.0.is_copy());
+        let csvs = live.originals()?;
         let mut look = Adding { owners: Owners::default(), found: Found::default(), lacking: BTreeMap::new() };
         csvs.values().for_each(|it| look.owners.add(&it.0.metadata));
         for (name, it) in csvs {
