@@ -1,7 +1,7 @@
 //! Which ClusterServiceVersions of a namespace replace each other, and whether one may be replaced now.
 
 use crate::object::condition::ConditionStatus;
-use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
+use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase, reason};
 use crate::olm::api::operator_condition::{OperatorCondition, UPGRADEABLE};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,30 @@ pub(super) fn heir<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> 
 /// The last one that replaces it, directly or not.
 pub(super) fn last<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
     successors(csv, siblings).last()
+}
+
+/// One that replaces it, directly or not, and has begun to install the Deployments of the operator: both would change them back for
+/// ever. What it replaces itself does not count.
+pub(super) fn taken_by<'a>(csv: &ClusterServiceVersion, siblings: &Siblings<'a>) -> Option<&'a ClusterServiceVersion> {
+    let earlier = before(csv, siblings);
+    successors(csv, siblings).find(|it| !earlier.contains(name(it)) && is_installing(it))
+}
+
+/// Whether it writes its Deployments, or would do so if somebody changed them.
+fn is_installing(csv: &ClusterServiceVersion) -> bool {
+    let Some(status) = csv.status.as_ref().filter(|_| csv.metadata.deletion_timestamp.is_none()) else { return false };
+    let of_install = [
+        reason::INSTALL_CHECK_FAILED,
+        reason::COMPONENT_FAILED,
+        reason::COMPONENT_UNHEALTHY,
+        reason::API_SERVICE_INSTALL_FAILED,
+        reason::API_SERVICE_RESOURCE_ISSUE,
+    ];
+    match status.phase {
+        Phase::InstallReady | Phase::Installing | Phase::Succeeded | Phase::Replacing => true,
+        Phase::Failed => of_install.contains(&status.reason.as_str()),
+        _ => false,
+    }
 }
 
 /// Those that it replaces, directly or not, that exist.

@@ -61,7 +61,7 @@ pub(super) fn turn(
 ) -> Turn {
     match &status.phase {
         Phase::None => Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked")),
-        Phase::Pending => pending(facts, given),
+        Phase::Pending => taken(facts).unwrap_or_else(|| pending(facts, given)),
         Phase::InstallReady => with_serving(facts, group, now, |serving| install(facts, serving, now)),
         Phase::Installing => with_serving(facts, group, now, |serving| installing(facts, serving, status, now)),
         Phase::Succeeded => succeeded(facts, (group, given), now),
@@ -144,6 +144,12 @@ fn obstacle(facts: &Facts<'_>, strategy: &StrategyDetails) -> Option<State> {
 fn conflict(facts: &Facts<'_>, strategy: &StrategyDetails) -> Option<State> {
     let foreign = || serving::foreign_api(facts).map(|message| State::failed(reason::OWNER_CONFLICT, message));
     obstacle(facts, strategy).or_else(foreign)
+}
+
+/// What became Pending or Failed while another version took its place does not come back.
+fn taken(facts: &Facts<'_>) -> Option<Turn> {
+    let successor = chain::taken_by(facts.csv, facts.siblings)?;
+    Some(replaced_by(facts, successor, "its Deployments are those of a version that replaces it: "))
 }
 
 fn pending(facts: &Facts<'_>, given: &Given) -> Turn {

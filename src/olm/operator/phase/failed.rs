@@ -2,7 +2,7 @@
 
 use super::{
     Turn, api_failed, bring, check_failed, component_failed, conflict, failure, installed, look, refused, reinstall,
-    replaced_by, with_serving, with_strategy,
+    replaced_by, taken, with_serving, with_strategy,
 };
 use crate::olm::api::cluster_service_version::{ClusterServiceVersionStatus, reason};
 use crate::olm::operator::deployment::Health;
@@ -39,6 +39,9 @@ pub(super) fn turn(
 ) -> Turn {
     if let Some(successor) = chain::successor(facts.csv, facts.siblings).filter(|_| group.fails_forward()) {
         return replaced_by(facts, successor, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: ");
+    }
+    if let Some(turn) = taken(facts) {
+        return turn;
     }
     // The OperatorGroup has been looked at before.
     if let Some((_, message)) = OF_GROUPS.iter().find(|(reason, _)| *reason == status.reason) {

@@ -290,6 +290,46 @@ fn version_is_kept_until_the_last_one_runs_where_its_group_goes_forward() {
     assert!(three.step("a", 10).starts_with("Deleting/Replaced"));
 }
 
+/// Its group has sent it away for a while, or somebody has made it once more: the version that runs in its place is left alone.
+#[test]
+fn version_whose_place_is_taken_does_not_come_back() {
+    let back = |phase: &str, reason: &str, taker: (&str, &str)| {
+        let mut three = chain(&[(phase, reason), ("Failed", "UnsupportedOperatorGroup"), taker]).deployed("a", ready());
+        three.csv_mut("c")["spec"]["install"] = three.csv_mut("a")["spec"]["install"].clone();
+        three
+    };
+    let left = "Replacing/BeingReplaced: its Deployments are those of a version that replaces it: c";
+    let of_it = [("Pending", "RequirementsUnknown"), ("Failed", "InstallCheckFailed"), ("Failed", "NoOperatorGroup")];
+    let takers = [
+        ("InstallReady", "AllRequirementsMet"),
+        ("Installing", "InstallWaiting"),
+        ("Succeeded", "InstallSucceeded"),
+        ("Replacing", "BeingReplaced"),
+        ("Failed", "InstallCheckFailed"),
+        ("Failed", "InstallComponentFailed"),
+    ];
+    for ((phase, reason), taker) in of_it.into_iter().flat_map(|of_it| takers.map(|taker| (of_it, taker))) {
+        let three = back(phase, reason, taker);
+        assert_eq!(three.step("a", 10), left, "{phase} {reason} {taker:?}");
+        assert_eq!(three.decide("a", 10).deployments, [], "{phase} {reason} {taker:?}");
+    }
+    // These have written nothing yet.
+    for waits in
+        [("Pending", "RequirementsUnknown"), ("Failed", "OwnerConflict"), ("Failed", "UnsupportedOperatorGroup")]
+    {
+        let three = back("Pending", "RequirementsUnknown", waits);
+        assert!(three.step("a", 10).starts_with("InstallReady/"), "{waits:?}");
+    }
+    // One that goes makes room.
+    let mut three = back("Pending", "RequirementsUnknown", ("Succeeded", "InstallSucceeded"));
+    three.csv_mut("c")["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(three.step("a", 10).starts_with("InstallReady/"));
+    // Of a circle, one goes on.
+    let mut circle = chain(&[("Pending", "RequirementsUnknown"), ("Replacing", "BeingReplaced")]);
+    circle.csv_mut("a")["spec"]["replaces"] = json!("b");
+    assert!(circle.step("a", 10).starts_with("InstallReady/"));
+}
+
 #[test]
 fn version_whose_successor_was_deleted_is_installed_again() {
     let step = one("Replacing", "BeingReplaced").step("a", 10);

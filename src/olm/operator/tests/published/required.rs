@@ -137,7 +137,7 @@ fn versions_that_brought_a_definition_are_told_as_published() {
         ("those of a circle", vec![("shop", "b"), ("shop", "c")], vec![("b", "c"), ("c", "a")], "b", "b, c"),
     ] {
         let own = version("a", "Pending", &["owns", "Widget", "replaces", replaces]);
-        let others = others.into_iter().map(|(name, replaces)| version(name, "Replacing", &["replaces", replaces]));
+        let others = others.into_iter().map(|(name, replaces)| version(name, "Pending", &["replaces", replaces]));
         let mut cluster = Cluster::new([own].into_iter().chain(others)).marked();
         let text = |(namespace, name): (&str, &str)| (namespace.to_owned(), name.to_owned());
         let found = Definition {
