@@ -10,6 +10,7 @@ pub(crate) mod condition;
 pub(crate) mod copies;
 pub(crate) mod definition;
 pub(crate) mod deployment;
+pub(crate) mod differing;
 pub(crate) mod given;
 pub(crate) mod group;
 mod identity;

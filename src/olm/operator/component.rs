@@ -2,6 +2,7 @@
 //! configurations of webhooks.
 
 use super::deployment::{WRITER, handed_over, owner_labels};
+use super::differing::differing;
 use crate::merge::{Outcome, initial, merge};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::keys::label;
@@ -178,6 +179,32 @@ impl Known {
             known.objects.insert(id, object);
         }
         known
+    }
+
+    /// Namespaces that others of these objects are in or belong to; `None` where what they do may concern all of them.
+    pub(crate) fn touched(&self, other: &Known) -> Option<BTreeSet<String>> {
+        let mut touched = BTreeSet::new();
+        for (id, values) in differing(&self.objects, &other.objects, Arc::ptr_eq) {
+            let is_of_cluster = !id.kind.is_namespaced();
+            let is_of_roles = matches!(id.kind, Kind::ClusterRole | Kind::ClusterRoleBinding);
+            if is_of_cluster && !is_of_roles {
+                return None;
+            }
+            if !is_of_cluster {
+                touched.insert(id.namespace.clone());
+            }
+            for object in values.into_iter().flatten() {
+                match Owner::of(object) {
+                    Some(owner) => drop(touched.insert(owner.namespace)),
+                    None if is_of_cluster => return None,
+                    None => {}
+                }
+                let from =
+                    object.pointer("/metadata/labels").and_then(|labels| labels.get(label::COPIED_FROM)?.as_str());
+                touched.extend(from.map(str::to_owned));
+            }
+        }
+        Some(touched)
     }
 
     pub(crate) fn get(&self, id: &Id) -> Option<&Value> {

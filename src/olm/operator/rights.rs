@@ -1,12 +1,18 @@
 //! What ServiceAccounts may do, by the roles and bindings of the cluster. It is evaluated here, because asking the API server for each
 //! rule of each operator would be many requests.
 
+use super::differing::differing;
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A rule that allows more single things than this is not taken apart: lists that are multiplied become large.
 pub(crate) const MAX_SINGLE: usize = 10_000;
+
+/// Groups that accounts are in.
+const ALL_ACCOUNTS: &str = "group system:serviceaccounts";
+const ACCOUNTS_OF: &str = "group system:serviceaccounts:";
+const ALL_USERS: &str = "group system:authenticated";
 
 /// Rules of a role.
 pub(crate) type Rules = Arc<[PolicyRule]>;
@@ -47,14 +53,34 @@ impl Rights {
         Rights { given }
     }
 
+    /// Namespaces whose accounts others give something else; `None` where that may be all of them.
+    pub(crate) fn touched(&self, other: &Rights) -> Option<BTreeSet<String>> {
+        let is_same = |one: &BTreeMap<String, Vec<Rules>>, other: &BTreeMap<String, Vec<Rules>>| {
+            let all = |one: &Vec<Rules>, other: &Vec<Rules>| {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
+            };
+            one.len() == other.len()
+                && one.iter().zip(other).all(|((at, one), (of, other))| at == of && all(one, other))
+        };
+        let mut touched = BTreeSet::new();
+        for (name, _) in differing(&self.given, &other.given, is_same) {
+            if name == ALL_ACCOUNTS || name == ALL_USERS {
+                return None;
+            }
+            let account = name.strip_prefix("user system:serviceaccount:").and_then(|rest| rest.split(':').next());
+            touched.extend(account.or_else(|| name.strip_prefix(ACCOUNTS_OF)).map(str::to_owned));
+        }
+        Some(touched)
+    }
+
     /// Whether the account may do all that a rule says, in a namespace or, where that is empty, in all of them. A rule that is not taken
     /// apart has to be part of a single other one.
     pub(super) fn allow(&self, (own, account): (&str, &str), namespace: &str, rule: &PolicyRule) -> bool {
         let names = [
             format!("user {}", user(own, account)),
-            "group system:serviceaccounts".to_owned(),
-            format!("group system:serviceaccounts:{own}"),
-            "group system:authenticated".to_owned(),
+            ALL_ACCOUNTS.to_owned(),
+            format!("{ACCOUNTS_OF}{own}"),
+            ALL_USERS.to_owned(),
         ];
         let places: BTreeSet<&str> = BTreeSet::from(["", namespace]);
         let given = names.iter().filter_map(|name| self.given.get(name));

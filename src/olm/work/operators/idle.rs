@@ -3,11 +3,13 @@
 
 use super::known::Known;
 use super::served::Kinds;
-use crate::olm::operator::Tenant;
+use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::operator::copies::book::Copies;
 use crate::olm::operator::tenancy::Verdict;
+use crate::olm::operator::turn::Namespace;
+use crate::olm::operator::{Group, Tenant};
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// All of them are looked at again after this time, if something happens: whatever nothing tells of is found then.
@@ -34,6 +36,38 @@ struct Found {
     tenants: Vec<(Verdict, Copies)>,
     /// When there is something to do although nothing has changed.
     next: Option<Timestamp>,
+    reach: Reach,
+}
+
+/// Whose accounts, rights and objects a namespace depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Its own, and those of the namespaces that its operators work for.
+    Of(BTreeSet<String>),
+    All,
+}
+
+impl Reach {
+    /// Objects of the whole cluster may have names that operators of different namespaces want, and so may objects in the namespaces
+    /// that both work for.
+    pub(super) fn of(namespace: &Namespace<'_>) -> Reach {
+        let serves = |csv: &&ClusterServiceVersion| {
+            !csv.spec.webhook_definitions.is_empty() || !csv.spec.api_service_definitions.owned.is_empty()
+        };
+        let is_of_all = namespace.groups.iter().any(Group::is_global) || namespace.csvs.values().any(|csv| serves(csv));
+        if is_of_all {
+            return Reach::All;
+        }
+        let targets = namespace.groups.iter().flat_map(|group| group.targets.iter().cloned());
+        Reach::Of(targets.chain([namespace.name.to_owned()]).collect())
+    }
+
+    fn has(&self, touched: &BTreeSet<String>) -> bool {
+        match self {
+            Reach::All => !touched.is_empty(),
+            Reach::Of(namespaces) => !namespaces.is_disjoint(touched),
+        }
+    }
 }
 
 /// What all namespaces depend on.
@@ -47,14 +81,16 @@ pub(super) struct Around<'a> {
 impl Idle {
     /// Begins a turn: where something has changed that all depend on, nothing is known of any of them.
     pub(super) fn begin(&mut self, around: Around<'_>, at: Instant) {
+        let touched = self.before.as_ref().and_then(|before| before.known.touched(around.known));
         let is_same = |before: &Before| {
             at.saturating_duration_since(before.all) < ALL_AFTER
                 && before.known.is_same_around(around.known)
                 && before.served == *around.served
                 && before.refused == *around.refused
         };
-        if !self.before.as_ref().is_some_and(is_same) {
-            *self = Idle::default();
+        match touched.filter(|_| self.before.as_ref().is_some_and(is_same)) {
+            Some(touched) => self.namespaces.retain(|_, found| !found.reach.has(&touched)),
+            None => *self = Idle::default(),
         }
     }
 
@@ -77,9 +113,14 @@ impl Idle {
     }
 
     /// There was nothing to do in a namespace, and will be then.
-    pub(super) fn keep(&mut self, namespace: &str, tenants: Vec<Tenant<'_>>, next: Option<Timestamp>) {
+    pub(super) fn keep(
+        &mut self,
+        (namespace, reach): (&str, Reach),
+        tenants: Vec<Tenant<'_>>,
+        next: Option<Timestamp>,
+    ) {
         let tenants = tenants.into_iter().map(|tenant| (tenant.apis, tenant.copies)).collect();
-        self.namespaces.insert(namespace.to_owned(), Found { tenants, next });
+        self.namespaces.insert(namespace.to_owned(), Found { tenants, next, reach });
     }
 
     pub(super) fn forget(&mut self, namespace: &str) {

@@ -9,6 +9,7 @@ use super::views::{ConditionView, ConfigView, Csv, CsvView, GroupView};
 use crate::olm::api::olm_config::{self, OLMConfig};
 use crate::olm::operator::deployment::Live as LiveDeployment;
 use crate::olm::operator::deployment::config::{Proxy, Subscriber};
+use crate::olm::operator::differing::differing;
 use crate::olm::operator::group::{self, Namespaces};
 use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
 use crate::olm::operator::rights::Rights;
@@ -17,7 +18,7 @@ use crate::olm::operator::serving;
 use crate::olm::operator::turn::Namespace;
 use crate::olm::operator::{Group, component};
 use crate::olm::work::follow::id;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Id = (String, String);
@@ -84,7 +85,7 @@ impl Known {
 
     pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
         let ids = self.csvs.keys().chain(self.groups.keys()).chain(self.conditions.keys());
-        let names: std::collections::BTreeSet<&str> = ids.map(|(namespace, _)| namespace.as_str()).collect();
+        let names: BTreeSet<&str> = ids.map(|(namespace, _)| namespace.as_str()).collect();
         names.into_iter().map(|name| self.namespace(name))
     }
 
@@ -197,11 +198,21 @@ impl Known {
             && self.namespaces == other.namespaces
             && self.definitions == other.definitions
             && self.services == other.services
-            && self.accounts == other.accounts
-            && Arc::ptr_eq(&self.rights, &other.rights)
-            && Arc::ptr_eq(&self.components, &other.components)
             && self.proxy == other.proxy
             && self.kubernetes == other.kubernetes
+    }
+
+    /// Namespaces in which, or for whose operators, accounts, rights and objects are others; `None` where that may be all of them.
+    pub(super) fn touched(&self, other: &Known) -> Option<BTreeSet<String>> {
+        let accounts = differing(&self.accounts, &other.accounts, |one, other| one == other);
+        let mut touched: BTreeSet<String> = accounts.map(|((namespace, _), _)| namespace.clone()).collect();
+        if !Arc::ptr_eq(&self.rights, &other.rights) {
+            touched.extend(self.rights.touched(&other.rights)?);
+        }
+        if !Arc::ptr_eq(&self.components, &other.components) {
+            touched.extend(self.components.touched(&other.components)?);
+        }
+        Some(touched)
     }
 
     /// Whether all is the same that a namespace alone depends on.

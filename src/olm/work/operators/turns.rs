@@ -1,6 +1,6 @@
 //! What is done for operators and groups in each turn, whoever performs it: it is looked at again only where something has changed.
 
-use super::idle::{Around, Idle};
+use super::idle::{Around, Idle, Reach};
 use super::known::Known;
 use super::served::Kinds;
 use crate::olm::operator::copies::book;
@@ -101,7 +101,7 @@ impl Turns {
         let (acts, next) = of_namespace(namespace, (&tenants, &certificates), (around, room), now, act);
         match acts || !certificates.is_empty() {
             true => self.idle.forget(namespace.name),
-            false => self.idle.keep(namespace.name, tenants, next),
+            false => self.idle.keep((namespace.name, Reach::of(namespace)), tenants, next),
         }
         next
     }

@@ -3,7 +3,7 @@ use crate::olm::api::keys::label;
 use crate::olm::work::operators::memory::Memory;
 use crate::olm::work::operators::seen::Seen;
 use crate::olm::work::operators::seen::tests::put;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 type Refused = BTreeMap<String, String>;
@@ -24,11 +24,24 @@ fn seen() -> Seen {
     put(&mut seen.api_services, "v1.gears.example.com", json!({}));
     put(&mut seen.accounts, "shop/server", json!({}));
     put(&mut seen.roles.roles, "shop/server", made.clone());
-    put(&mut seen.roles.cluster_bindings, "server", json!({}));
+    put(&mut seen.roles.cluster_roles, "reader", json!({"rules": []}));
+    put(&mut seen.roles.cluster_bindings, "server", binding("ClusterRole", "reader", "shop"));
     put(&mut seen.services, "shop/server-service", made.clone());
     put(&mut seen.validating, "check.example.com-x", made);
     put(&mut seen.proxies, "cluster", json!({}));
     seen
+}
+
+/// Of the account `server` of a namespace to a role.
+fn binding(kind: &str, role: &str, namespace: &str) -> Value {
+    json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "server", "namespace": namespace}]})
+}
+
+/// A role that was made for an operator of a namespace.
+fn made_for(namespace: &str) -> Value {
+    json!({"metadata": {"labels": {label::MANAGED: "true", label::OWNER: "a", label::OWNER_NAMESPACE: namespace,
+        label::OWNER_KIND: "ClusterServiceVersion"}}})
 }
 
 fn known(seen: &Seen, memory: &Memory) -> Known {
@@ -54,11 +67,15 @@ struct After {
 impl After {
     /// `next`: when there will be.
     fn turn(next: Option<Timestamp>) -> After {
+        After::turn_with(next, Reach::Of(BTreeSet::from(["shop".to_owned()])))
+    }
+
+    fn turn_with(next: Option<Timestamp>, reach: Reach) -> After {
         let (memory, seen, at) = (Memory::default(), seen(), Instant::now());
         let (known, mut idle) = (known(&seen, &memory), Idle::default());
         let (served, refused) = (Kinds::new(), Refused::new());
         idle.begin(Around { known: &known, served: &served, refused: &refused }, at);
-        idle.keep("shop", vec![tenant(&known)], next);
+        idle.keep(("shop", reach), vec![tenant(&known)], next);
         idle.end(known, served, refused, at);
         After { memory, seen, idle, at }
     }
@@ -86,7 +103,11 @@ impl After {
 type Change = (&'static str, fn(&mut Seen));
 
 fn is_idle_after(change: fn(&mut Seen)) -> bool {
-    let mut after = After::turn(None);
+    is_idle_with(Reach::Of(BTreeSet::from(["shop".to_owned()])), change)
+}
+
+fn is_idle_with(reach: Reach, change: fn(&mut Seen)) -> bool {
+    let mut after = After::turn_with(None, reach);
     let mut seen = after.seen.clone();
     change(&mut seen);
     let known = known(&seen, &after.memory);
@@ -108,9 +129,9 @@ fn namespace_is_looked_at_again_where_something_has_changed_that_all_depend_on()
             put(&mut it.api_services, "v1.gears.example.com", json!({"metadata": {"uid": "u"}}));
         }),
         ("an account that goes", |it| drop(it.accounts.remove("shop/server"))),
-        ("a Role", |it| put(&mut it.roles.roles, "shop/other", json!({}))),
-        ("a RoleBinding", |it| put(&mut it.roles.bindings, "shop/other", json!({}))),
-        ("a ClusterRole", |it| put(&mut it.roles.cluster_roles, "other", json!({}))),
+        ("a Role", |it| put(&mut it.roles.roles, "shop/server", made_for("shop"))),
+        ("a RoleBinding", |it| put(&mut it.roles.bindings, "shop/other", binding("Role", "server", "shop"))),
+        ("a ClusterRole", |it| put(&mut it.roles.cluster_roles, "reader", json!({"rules": []}))),
         ("a ClusterRoleBinding", |it| drop(it.roles.cluster_bindings.remove("server"))),
         ("a Service", |it| drop(it.services.remove("shop/server-service"))),
         ("a webhook configuration", |it| put(&mut it.validating, "check.example.com-x", json!({}))),
@@ -146,7 +167,11 @@ fn namespace_is_looked_at_again_where_something_of_its_own_has_changed() {
 /// Most of what happens is about one of many.
 #[test]
 fn namespace_is_idle_whatever_changes_in_others() {
-    let changes: [Change; 5] = [
+    let changes: [Change; 9] = [
+        ("an account", |it| put(&mut it.accounts, "mall/server", json!({}))),
+        ("a Role", |it| put(&mut it.roles.roles, "mall/server", made_for("mall"))),
+        ("a RoleBinding", |it| put(&mut it.roles.bindings, "mall/other", binding("ClusterRole", "reader", "mall"))),
+        ("a ClusterRole", |it| put(&mut it.roles.cluster_roles, "of-mall", made_for("mall"))),
         ("a version", |it| put(&mut it.csvs, "mall/a", json!({"spec": {}}))),
         ("a condition", |it| put(&mut it.conditions, "mall/a", json!({"spec": {}}))),
         ("a Deployment", |it| put(&mut it.deployments, "mall/server", json!({}))),
@@ -159,6 +184,39 @@ fn namespace_is_idle_whatever_changes_in_others() {
     for (what, change) in changes {
         assert!(is_idle_after(change), "{what}");
     }
+}
+
+/// Operators that work elsewhere, too, write there, and objects of the whole cluster may have any names.
+#[test]
+fn namespace_depends_on_those_that_its_operators_reach() {
+    let both = || Reach::Of(["mall", "shop"].map(str::to_owned).into());
+    let changes: [Change; 3] = [
+        ("a Role", |it| put(&mut it.roles.roles, "mall/server", made_for("mall"))),
+        ("a copied Role", |it| {
+            let mut role = made_for("park");
+            role["metadata"]["labels"][label::COPIED_FROM] = json!("mall");
+            put(&mut it.roles.roles, "park/server", role);
+        }),
+        ("a RoleBinding", |it| put(&mut it.roles.bindings, "mall/other", binding("ClusterRole", "reader", "mall"))),
+    ];
+    for (what, change) in changes {
+        assert_eq!([is_idle_with(both(), change), is_idle_with(Reach::All, change)], [false, false], "{what}");
+        assert!(is_idle_after(change), "{what}");
+    }
+    assert!(is_idle_with(Reach::All, |_| {}));
+    // What all accounts may do is that of each.
+    let everybody: fn(&mut Seen) = |it| {
+        let mut given = binding("ClusterRole", "reader", "mall");
+        given["subjects"] = json!([{"kind": "Group", "name": "system:serviceaccounts"}]);
+        put(&mut it.roles.cluster_bindings, "everybody", given);
+    };
+    assert!(!is_idle_after(everybody));
+    let of_shop: fn(&mut Seen) = |it| {
+        let mut given = binding("ClusterRole", "reader", "mall");
+        given["subjects"] = json!([{"kind": "Group", "name": "system:serviceaccounts:shop"}]);
+        put(&mut it.roles.cluster_bindings, "of-shop", given);
+    };
+    assert!(!is_idle_after(of_shop));
 }
 
 #[test]
