@@ -18,6 +18,19 @@ pub(crate) struct Tenant<'a> {
     pub is_whole: bool,
 }
 
+/// Whether two states of a ClusterServiceVersion are the same for the groups, their APIs and the roles of these.
+pub(crate) fn is_same_for_groups(one: &ClusterServiceVersion, other: &ClusterServiceVersion) -> bool {
+    let of = |csv: &ClusterServiceVersion| {
+        let phase = phase(csv);
+        let (is_new, runs) = (matches!(phase, Phase::None | Phase::Pending), phase == Phase::Succeeded);
+        (csv.metadata.uid.clone(), csv.metadata.deletion_timestamp.is_some(), is_new, runs)
+    };
+    of(one) == of(other)
+        && one.metadata.labels == other.metadata.labels
+        && one.metadata.annotations == other.metadata.annotations
+        && one.spec == other.spec
+}
+
 /// What follows for a ClusterServiceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

@@ -140,15 +140,21 @@ impl<'a> Namespace<'a> {
         })
     }
 
-    /// What the groups mean for one of its ClusterServiceVersions. `copies`: its copies in the namespaces that its group selects.
+    /// What the groups mean for its ClusterServiceVersions, by their names.
+    pub(crate) fn verdicts(&self, tenancy: &Tenancy<'_>) -> impl Iterator<Item = (&'a str, Verdict)> {
+        let group = self.groups.first();
+        let of = |csv: &ClusterServiceVersion| group.map_or(Verdict::Free, |group| tenancy.verdict(group, csv));
+        self.csvs.iter().map(move |(name, csv)| (*name, of(csv)))
+    }
+
+    /// What counts for one of its ClusterServiceVersions. `copies`: its copies in the namespaces that its group selects.
     pub(crate) fn tenant<'b>(
         &self,
         csv: &ClusterServiceVersion,
-        (tenancy, namespaces): (&Tenancy<'_>, &'b Namespaces),
+        (apis, namespaces): (Verdict, &'b Namespaces),
         copies: impl FnOnce(&str, &[String]) -> book::Copies,
     ) -> Tenant<'b> {
         let group = self.groups.first();
-        let apis = group.map_or(Verdict::Free, |group| tenancy.verdict(group, csv));
         let targets =
             group.filter(|group| !group.is_global()).map(|group| group.targets.as_slice()).unwrap_or_default();
         Tenant { apis, namespaces, copies: copies(csv.metadata.name.as_deref().unwrap_or_default(), targets) }

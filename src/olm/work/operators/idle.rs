@@ -94,6 +94,11 @@ impl Idle {
         }
     }
 
+    /// Whether all is the same since the last turn that is decided on for all groups together. After [`Idle::begin`].
+    pub(super) fn has_same_groups(&self, known: &Known) -> bool {
+        self.before.as_ref().is_some_and(|before| before.known.has_same_groups(known))
+    }
+
     /// Whether there is nothing to do in a namespace either, and when there will be.
     pub(super) fn is_idle(
         &self,

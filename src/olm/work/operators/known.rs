@@ -15,6 +15,7 @@ use crate::olm::operator::requirements::{Account, ApiService, Definition, World}
 use crate::olm::operator::rights::Rights;
 use crate::olm::operator::roles::GROUP_KIND;
 use crate::olm::operator::serving;
+use crate::olm::operator::tenancy::is_same_for_groups;
 use crate::olm::operator::turn::Namespace;
 use crate::olm::operator::{Group, component};
 use crate::olm::work::follow::id;
@@ -200,6 +201,17 @@ impl Known {
             && self.services == other.services
             && self.proxy == other.proxy
             && self.kubernetes == other.kubernetes
+    }
+
+    /// Whether all is the same that is decided on for all groups together, where that around is the same.
+    pub(super) fn has_same_groups(&self, other: &Known) -> bool {
+        let is_same_csv =
+            |one: &Arc<CsvView>, other: &Arc<CsvView>| Arc::ptr_eq(one, other) || is_same_for_groups(&one.0, &other.0);
+        self.unread_csvs == other.unread_csvs
+            && self.has_all_groups == other.has_all_groups
+            && is_same(&self.roles.cluster_roles, &other.roles.cluster_roles)
+            && Arc::ptr_eq(&self.components, &other.components)
+            && differing(&self.csvs, &other.csvs, is_same_csv).next().is_none()
     }
 
     /// Namespaces in which, or for whose operators, accounts, rights and objects are others; `None` where that may be all of them.

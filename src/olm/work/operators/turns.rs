@@ -3,11 +3,12 @@
 use super::idle::{Around, Idle, Reach};
 use super::known::Known;
 use super::served::Kinds;
+use super::views::Csv;
 use crate::olm::operator::copies::book;
 use crate::olm::operator::room::Room;
 use crate::olm::operator::serving::certificate;
 use crate::olm::operator::settled::Settled;
-use crate::olm::operator::tenancy::{self, Tenancy};
+use crate::olm::operator::tenancy::{self, Tenancy, Verdict};
 use crate::olm::operator::turn::{self, Act, Namespace, of_copies, of_groups, of_namespace};
 use crate::olm::operator::{Tenant, component};
 use jiff::Timestamp;
@@ -19,7 +20,14 @@ use std::time::Instant;
 pub(crate) struct Turns {
     idle: Idle,
     settled: Settled,
+    /// What groups mean for ClusterServiceVersions.
+    verdicts: Verdicts,
+    /// Nothing else was to be done for groups.
+    are_groups_settled: bool,
 }
+
+/// By namespace and name.
+type Verdicts = BTreeMap<(String, String), Verdict>;
 
 /// What a turn depends on that is no object which is followed.
 #[derive(Clone, Copy)]
@@ -43,8 +51,18 @@ impl Turns {
         act: &mut Act<'_>,
     ) -> Option<Timestamp> {
         let namespaces: Vec<Namespace<'_>> = known.namespaces().collect();
-        let tenants: Vec<tenancy::Tenant<'_>> = namespaces.iter().flat_map(Namespace::tenants).collect();
-        let tenancy = Tenancy::new(&tenants);
+        self.idle.begin(Around { known, served: beside.served, refused: beside.refused }, at);
+        let is_same = self.are_groups_settled && self.idle.has_same_groups(known);
+        let tenants: Vec<tenancy::Tenant<'_>> =
+            if is_same { Vec::new() } else { namespaces.iter().flat_map(Namespace::tenants).collect() };
+        let tenancy = (!is_same).then(|| Tenancy::new(&tenants));
+        if let Some(tenancy) = &tenancy {
+            let of = |namespace: &Namespace<'_>| -> Vec<_> {
+                let all = namespace.verdicts(tenancy);
+                all.map(|(name, verdict)| ((namespace.name.to_owned(), name.to_owned()), verdict)).collect()
+            };
+            self.verdicts = namespaces.iter().flat_map(of).collect();
+        }
         let world = known.world(beside.served);
         let has_other_role = |name: &str| known.has_other_role(name);
         let components: &component::Known = known.components();
@@ -57,13 +75,19 @@ impl Turns {
             refused: beside.refused,
             has_other_role: &has_other_role,
         };
-        self.idle.begin(Around { known, served: beside.served, refused: beside.refused }, at);
         let (mut next, mut room) = (None, Room::of(known.csvs(), now));
         for namespace in &namespaces {
-            let again = self.bring(namespace, (known, around, &mut room), (&tenancy, beside), now, act);
+            let again = self.bring(namespace, (known, around, &mut room), beside, now, act);
             next = next.into_iter().chain(again).min();
         }
-        of_groups(&namespaces, &tenancy, around, &mut self.settled, act);
+        if let Some(tenancy) = &tenancy {
+            let mut are_settled = true;
+            of_groups(&namespaces, tenancy, around, &mut self.settled, &mut |action| {
+                are_settled = false;
+                act(action);
+            });
+            self.are_groups_settled = are_settled;
+        }
         of_copies(known.unlabelled_copies(), beside.refused, act);
         next
     }
@@ -83,15 +107,19 @@ impl Turns {
         &mut self,
         namespace: &Namespace<'_>,
         (known, around, room): (&Known, turn::Around<'_>, &mut Room),
-        (tenancy, beside): (&Tenancy<'_>, Beside<'_>),
+        beside: Beside<'_>,
         now: Timestamp,
         act: &mut Act<'_>,
     ) -> Option<Timestamp> {
         let certificates = (beside.certificates)(namespace.name);
         let copies =
             |name: &str, targets: &[String]| (beside.copies)(&(namespace.name.to_owned(), name.to_owned()), targets);
-        let tenants = namespace.csvs.values().map(|csv| namespace.tenant(csv, (tenancy, known.labels()), copies));
-        let tenants: Vec<Tenant<'_>> = tenants.collect();
+        let verdict = |name: &str| {
+            let known = self.verdicts.get(&(namespace.name.to_owned(), name.to_owned()));
+            known.cloned().unwrap_or(Verdict::Free)
+        };
+        let tenant = |(name, csv): (&&str, &&Csv)| namespace.tenant(csv, (verdict(name), known.labels()), copies);
+        let tenants: Vec<Tenant<'_>> = namespace.csvs.iter().map(tenant).collect();
         // Nothing tells of a certificate as long as it is only made here.
         if certificates.is_empty()
             && let Some(next) = self.idle.is_idle(known, (namespace.name, &tenants), now)
