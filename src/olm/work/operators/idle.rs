@@ -54,7 +54,7 @@ impl Reach {
         let serves = |csv: &&ClusterServiceVersion| {
             !csv.spec.webhook_definitions.is_empty() || !csv.spec.api_service_definitions.owned.is_empty()
         };
-        let is_of_all = namespace.groups.iter().any(Group::is_global) || namespace.csvs.values().any(|csv| serves(csv));
+        let is_of_all = namespace.groups.iter().any(Group::is_global) || namespace.csvs.values().any(serves);
         if is_of_all {
             return Reach::All;
         }
