@@ -143,7 +143,7 @@ impl<'a> Namespace<'a> {
     /// What the groups mean for its ClusterServiceVersions, by their names.
     pub(crate) fn verdicts(&self, tenancy: &Tenancy<'_>) -> impl Iterator<Item = (&'a str, Verdict)> {
         let group = self.groups.first();
-        let of = |csv: &ClusterServiceVersion| group.map_or(Verdict::Free, |group| tenancy.verdict(group, csv));
+        let of = move |csv: &ClusterServiceVersion| group.map_or(Verdict::Free, |group| tenancy.verdict(group, csv));
         self.csvs.iter().map(move |(name, csv)| (*name, of(csv)))
     }
 
