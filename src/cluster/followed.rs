@@ -23,7 +23,11 @@ pub(crate) trait View: Clone + PartialEq + Send + Sync + 'static {
     fn version(&self) -> &str;
 }
 
-/// Views by the names of their objects: `namespace/name`, or the name alone where there is no namespace.
+/// Views by the names of their objects: `namespace/name`, or the name alone where there is no namespace. Whoever has them shares them
+/// with what is followed until something changes.
+pub(crate) type Views<V> = Arc<BTreeMap<String, Arc<V>>>;
+
+/// The views of all objects of a kind.
 pub(crate) struct Followed<V> {
     state: Mutex<State<V>>,
     changed: Arc<Notify>,
@@ -32,7 +36,7 @@ pub(crate) struct Followed<V> {
 }
 
 struct State<V> {
-    views: BTreeMap<String, Arc<V>>,
+    views: Views<V>,
     /// Names that have been told of since everything is read anew.
     seen: Option<Vec<String>>,
     /// The highest resourceVersion that the watch has told of: it tells in the order of these, and so has told of all that is older.
@@ -104,7 +108,7 @@ impl<V: View> Followed<V> {
 
     fn new(changed: Arc<Notify>) -> Self {
         let state = State {
-            views: BTreeMap::new(),
+            views: Views::default(),
             seen: None,
             told: 0,
             ready: false,
@@ -201,7 +205,7 @@ impl<V: View> Followed<V> {
                 }
                 Ok(Event::Delete(object)) => {
                     state.on_told(object.meta());
-                    state.views.remove(&name(object.meta())).is_some()
+                    state.remove(&name(object.meta()))
                 }
                 Err(error) => {
                     let text = error.to_string();
@@ -261,7 +265,7 @@ impl<V: View> Followed<V> {
         let mut state = self.lock();
         let is_known = state.views.get(name).is_some_and(|view| view.version() == version);
         if is_known {
-            state.views.remove(name);
+            state.remove(name);
         }
         drop(state);
         if is_known {
@@ -276,7 +280,7 @@ impl<V: View> Followed<V> {
     }
 
     /// All views, once everything that exists is known.
-    pub(crate) fn all(&self) -> Option<BTreeMap<String, Arc<V>>> {
+    pub(crate) fn all(&self) -> Option<Views<V>> {
         let state = self.lock();
         state.ready.then(|| state.views.clone())
     }
@@ -326,8 +330,13 @@ impl<V: View> State<V> {
         if known.is_some_and(|known| **known == view) {
             return false;
         }
-        self.views.insert(name, Arc::new(view));
+        Arc::make_mut(&mut self.views).insert(name, Arc::new(view));
         self.ready
+    }
+
+    /// Whether it was known.
+    fn remove(&mut self, name: &str) -> bool {
+        self.views.contains_key(name) && Arc::make_mut(&mut self.views).remove(name).is_some()
     }
 
     /// Whether that changes what is known. What it was before is not true any more.
@@ -348,12 +357,14 @@ impl<V: View> State<V> {
             );
             self.undecodable.insert(name.clone(), cause.clone());
         }
-        self.views.remove(&name).is_some() && self.ready
+        self.remove(&name) && self.ready
     }
 
     fn complete(&mut self) -> bool {
         let seen: BTreeSet<String> = self.seen.take().unwrap_or_default().into_iter().collect();
-        self.views.retain(|name, _| seen.contains(name));
+        if self.views.keys().any(|name| !seen.contains(name)) {
+            Arc::make_mut(&mut self.views).retain(|name, _| seen.contains(name));
+        }
         self.error = None;
         self.absent = false;
         self.ready = true;
@@ -474,7 +485,7 @@ mod tests {
         };
         let tell =
             |events: Vec<Event<Each<Node>>>| events.into_iter().for_each(|event| followed.on_each("Node", Ok(event)));
-        let names = || followed.all().unwrap().into_keys().collect::<Vec<_>>();
+        let names = || followed.all().unwrap().keys().cloned().collect::<Vec<_>>();
         let odds = || followed.undecodable().into_keys().collect::<Vec<_>>();
         let begin = |objects: Vec<Each<Node>>| {
             let objects = objects.into_iter().map(Event::InitApply);

@@ -189,19 +189,20 @@ impl OperatorProcess {
 
     /// ClusterServiceVersions as it knows them; copies are none.
     pub fn csvs(&self) -> Vec<ClusterServiceVersion> {
-        let all = self.live.csvs.all().into_iter().flatten().map(|(_, view)| view.0.clone());
-        all.filter(|csv| !csv.is_copy()).map(|csv| (*csv).clone()).collect()
+        let all = self.live.csvs.all().unwrap_or_default();
+        all.values().filter(|view| !view.0.is_copy()).map(|view| (*view.0).clone()).collect()
     }
 
     /// OperatorGroups as it knows them.
     pub fn groups(&self) -> Vec<OperatorGroup> {
-        self.live.groups.all().into_iter().flatten().map(|(_, view)| (*view.0).clone()).collect()
+        self.live.groups.all().unwrap_or_default().values().map(|view| (*view.0).clone()).collect()
     }
 
     /// Labels of the namespaces that it knows and that are not being deleted.
     pub fn namespaces(&self) -> BTreeMap<String, BTreeMap<String, String>> {
-        let all = self.live.namespaces.all().into_iter().flatten();
-        all.filter(|(_, view)| view.is_active).map(|(name, view)| (name, view.labels.clone())).collect()
+        let all = self.live.namespaces.all().unwrap_or_default();
+        let active = all.iter().filter(|(_, view)| view.is_active);
+        active.map(|(name, view)| (name.clone(), view.labels.clone())).collect()
     }
 
     /// A Deployment as it knows it.

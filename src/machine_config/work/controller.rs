@@ -23,7 +23,7 @@ use draining::Drains;
 use etcd::EtcdMembers;
 pub(crate) use figures::Figures;
 use jiff::Timestamp;
-use live::{Live, sources};
+use live::{Live, sources, whole};
 use overrides::FollowedOverrides;
 use perform::Performer;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl MachineConfigController {
     fn look(&self) -> Option<Seen> {
         let live = &self.live;
         let (under_way, busy) = self.writer.busy();
-        let (nodes, pools, configs) = (live.nodes.all()?, live.pools.all()?, live.configs.all()?);
+        let (nodes, pools, configs) = (whole(&live.nodes)?, whole(&live.pools)?, whole(&live.configs)?);
         let answers = pools.iter().map(|(name, pool)| (name.clone(), self.approvals.answer(name, pool.query())));
         let pods = nodes.iter().filter_map(|(name, node)| Some((name.clone(), self.drains.pods(node)?)));
         Some(Seen {
@@ -110,8 +110,8 @@ impl MachineConfigController {
             kubelet_configs: sources(&live.kubelet, |view| view.0.clone()),
             runtime_configs: sources(&live.runtime, |view| view.0.clone()),
             etcd: self.etcd.pods(),
-            node_objects: live.node_objects.as_ref().and_then(|objects| objects.all()),
-            operator: live.operator.all().map(|mut all| all.remove(operator::NAME)),
+            node_objects: live.node_objects.as_ref().and_then(|objects| whole(objects)),
+            operator: live.operator.all().map(|all| all.get(operator::NAME).cloned()),
             nodes,
             pools,
             configs,

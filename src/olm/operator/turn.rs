@@ -20,6 +20,7 @@ pub(crate) use groups::of_groups;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A namespace with ClusterServiceVersions, OperatorGroups or OperatorConditions.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub(crate) struct Around<'a> {
     /// There are no other groups than those that are known.
     pub has_all_groups: bool,
     pub proxy: &'a Proxy,
-    pub components: &'a component::Known,
+    pub components: &'a Arc<component::Known>,
     /// Why objects cannot be written, by kind and name.
     pub refused: &'a BTreeMap<String, String>,
     /// Whether there is a ClusterRole of a name that belongs to no group.

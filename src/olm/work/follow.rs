@@ -55,7 +55,7 @@ pub(super) fn id(name: &str) -> (String, String) {
 
 /// All views by namespace and name, once everything that exists is known.
 pub(super) fn by_id<V: View>(followed: &Followed<V>) -> Option<BTreeMap<(String, String), Arc<V>>> {
-    Some(followed.all()?.into_iter().map(|(name, view)| (id(&name), view)).collect())
+    Some(followed.all()?.iter().map(|(name, view)| (id(name), view.clone())).collect())
 }
 
 /// Something of each view by namespace, in the order of names, once everything that exists is known.
@@ -64,8 +64,8 @@ pub(super) fn by_namespace<V: View, T>(
     of: impl Fn(&Arc<V>) -> T,
 ) -> Option<BTreeMap<String, Vec<T>>> {
     let mut all: BTreeMap<String, Vec<T>> = BTreeMap::new();
-    for (name, view) in followed.all()? {
-        all.entry(id(&name).0).or_default().push(of(&view));
+    for (name, view) in &*followed.all()? {
+        all.entry(id(name).0).or_default().push(of(view));
     }
     Some(all)
 }

@@ -4,6 +4,7 @@
 mod certificates;
 mod components;
 pub(crate) mod copies;
+mod derived;
 mod figures;
 mod idle;
 pub(crate) mod known;
@@ -22,6 +23,7 @@ mod unlabelled;
 pub(crate) mod views;
 pub(crate) mod whole;
 
+use crate::cluster::followed::Views;
 use crate::cluster::writer::Writer;
 use crate::cluster::{Clients, Objects};
 use crate::olm::operator::compatibility;
@@ -86,7 +88,7 @@ pub(crate) struct OperatorController {
     events: Events,
     figures: Arc<OperatorFigures>,
     /// The ClusterServiceVersions that were looked at last.
-    seen: Option<BTreeMap<String, Arc<CsvView>>>,
+    seen: Option<Views<CsvView>>,
 }
 
 impl OperatorController {

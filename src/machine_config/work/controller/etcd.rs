@@ -35,6 +35,6 @@ impl EtcdMembers {
 
     pub(super) fn pods(&self) -> EtcdPods {
         let Some((followed, _)) = &self.following else { return EtcdPods::default() };
-        EtcdPods { known: followed.all().map(|pods| pods.into_values().collect()), error: followed.error() }
+        EtcdPods { known: followed.all().map(|pods| pods.values().cloned().collect()), error: followed.error() }
     }
 }

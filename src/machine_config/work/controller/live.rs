@@ -8,6 +8,7 @@ use crate::machine_config::decide::Sources;
 use crate::machine_config::derived::{Source, SourceKind};
 use crate::machine_config::operator::NAME;
 use crate::machine_config::views::{ConfigView, NodeObjectView, NodeView, OperatorView, PoolView};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,11 @@ impl Live {
 
 fn all<V: View>(kind: Kind, clients: &Clients, changed: &Arc<Notify>, stop: &CancellationToken) -> Arc<Followed<V>> {
     Followed::start(clients, Selection::new(kind, "", Selector::All), changed.clone(), stop.clone())
+}
+
+/// All views of a kind, once they are known.
+pub(super) fn whole<V: View>(followed: &Followed<V>) -> Option<BTreeMap<String, Arc<V>>> {
+    followed.all().map(Arc::unwrap_or_clone)
 }
 
 /// What is known of the objects of a kind that MachineConfigs are made of.

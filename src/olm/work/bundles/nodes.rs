@@ -163,9 +163,9 @@ impl NodePods {
     /// Those that nobody waits for.
     fn surplus(&self) -> Vec<(Key, String)> {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = self.pods.all().unwrap_or_default().into_iter();
-        let all = all.filter(|(_, pod)| pod.is_ours && !pod.terminating).map(|(name, pod)| {
-            let (namespace, name) = crate::olm::work::follow::id(&name);
+        let all = self.pods.all().unwrap_or_default();
+        let all = all.iter().filter(|(_, pod)| pod.is_ours && !pod.terminating).map(|(name, pod)| {
+            let (namespace, name) = crate::olm::work::follow::id(name);
             (Key(namespace, name), pod.uid.clone())
         });
         all.filter(|(key, _)| !wanted.contains(key)).collect()

@@ -127,7 +127,7 @@ impl Keeper {
         let look = Look::of(&self.live, &self.more)?;
         let (under_way, busy) = self.writer.busy();
         let mut room = Room { left: AT_ONCE.saturating_sub(under_way), busy, at };
-        let known = operators.into_iter().map(|(name, view)| (name, view.live.clone())).collect();
+        let known = operators.iter().map(|(name, view)| (name.clone(), view.live.clone())).collect();
         let writes = writes(&look.found, &look.subscribed, &known);
         self.patience.retain(&writes);
         let mut waits = Vec::new();

@@ -81,15 +81,19 @@ pub(super) struct Around<'a> {
 impl Idle {
     /// Begins a turn: where something has changed that all depend on, nothing is known of any of them.
     pub(super) fn begin(&mut self, around: Around<'_>, at: Instant) {
-        let touched = self.before.as_ref().and_then(|before| before.known.touched(around.known));
+        let differing =
+            |before: &Before| Some((before.known.touched(around.known)?, before.known.changed(around.known)));
+        let differing = self.before.as_ref().and_then(differing);
         let is_same = |before: &Before| {
             at.saturating_duration_since(before.all) < ALL_AFTER
                 && before.known.is_same_around(around.known)
                 && before.served == *around.served
                 && before.refused == *around.refused
         };
-        match touched.filter(|_| self.before.as_ref().is_some_and(is_same)) {
-            Some(touched) => self.namespaces.retain(|_, found| !found.reach.has(&touched)),
+        match differing.filter(|_| self.before.as_ref().is_some_and(is_same)) {
+            Some((touched, changed)) => {
+                self.namespaces.retain(|name, found| !changed.contains(name) && !found.reach.has(&touched));
+            }
             None => *self = Idle::default(),
         }
     }
@@ -99,10 +103,9 @@ impl Idle {
         self.before.as_ref().is_some_and(|before| before.known.has_same_groups(known))
     }
 
-    /// Whether there is nothing to do in a namespace either, and when there will be.
+    /// Whether there is nothing to do in a namespace either, and when there will be. After [`Idle::begin`].
     pub(super) fn is_idle(
         &self,
-        known: &Known,
         (namespace, tenants): (&str, &[Tenant<'_>]),
         now: Timestamp,
     ) -> Option<Option<Timestamp>> {
@@ -110,8 +113,7 @@ impl Idle {
         let is_same = |((apis, copies), tenant): (&(Verdict, Copies), &Tenant<'_>)| {
             *apis == tenant.apis && *copies == tenant.copies
         };
-        let holds = self.before.as_ref()?.known.is_same_within(known, namespace)
-            && found.next.is_none_or(|next| now < next)
+        let holds = found.next.is_none_or(|next| now < next)
             && found.tenants.len() == tenants.len()
             && found.tenants.iter().zip(tenants).all(is_same);
         holds.then_some(found.next)

@@ -1,47 +1,36 @@
 //! What is known of the cluster at one moment.
 
+use super::derived::{ById, Derived};
 use super::made::Made;
 use super::memory::Memory;
-use super::roles::{Roles, Views, is_same};
+use super::roles::{Roles, is_same};
 use super::seen::Seen;
 use super::served::{self, Natives};
-use super::views::{ConditionView, ConfigView, Csv, CsvView, GroupView};
+use super::views::{ConfigView, Csv, CsvView, GroupView};
 use crate::olm::api::olm_config::{self, OLMConfig};
 use crate::olm::operator::deployment::Live as LiveDeployment;
-use crate::olm::operator::deployment::config::{Proxy, Subscriber};
+use crate::olm::operator::deployment::config::Proxy;
 use crate::olm::operator::differing::differing;
 use crate::olm::operator::group::{self, Namespaces};
-use crate::olm::operator::requirements::{Account, ApiService, Definition, World};
+use crate::olm::operator::requirements::World;
 use crate::olm::operator::rights::Rights;
 use crate::olm::operator::roles::GROUP_KIND;
 use crate::olm::operator::serving;
 use crate::olm::operator::tenancy::is_same_for_groups;
 use crate::olm::operator::turn::Namespace;
 use crate::olm::operator::{Group, component};
-use crate::olm::work::follow::id;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Id = (String, String);
 
 pub(crate) struct Known {
-    csvs: BTreeMap<Id, Arc<CsvView>>,
-    /// Copies that lack the label by which they are known.
-    unlabelled: Vec<Arc<CsvView>>,
-    groups: BTreeMap<Id, Arc<GroupView>>,
-    conditions: BTreeMap<Id, Arc<ConditionView>>,
+    derived: Derived,
     /// Those that cannot be read.
     unread_csvs: Vec<Id>,
     has_all_groups: bool,
     config: Option<Arc<ConfigView>>,
-    /// Those that can be written into.
-    namespaces: Namespaces,
-    deployments: BTreeMap<Id, LiveDeployment>,
-    subscribers: BTreeMap<String, Vec<Subscriber>>,
     proxy: Proxy,
-    definitions: BTreeMap<String, Definition>,
-    services: BTreeMap<String, ApiService>,
-    accounts: BTreeMap<Id, Account>,
     roles: Roles,
     components: Arc<component::Known>,
     rights: Arc<Rights>,
@@ -51,31 +40,11 @@ pub(crate) struct Known {
 impl Known {
     /// `version`: of the API server.
     pub(crate) fn of(seen: Seen, memory: &Memory, version: Result<semver::Version, String>) -> Known {
-        let namespaces = seen.namespaces.iter().filter(|(_, it)| it.is_active);
-        let deployments = by_id(&seen.deployments).map(|(id, it)| {
-            let kept = memory.kept(&id, &it.object);
-            let (object, writers) = (it.object.clone(), it.writers.clone());
-            (id, LiveDeployment { object, writers, scaled: it.scaled, kept })
-        });
-        let mut subscribers: BTreeMap<String, Vec<Subscriber>> = BTreeMap::new();
-        for ((namespace, _), it) in by_id(&seen.subscribers) {
-            subscribers.entry(namespace).or_default().push(it.subscriber.clone());
-        }
-        let made = Made::of(&seen);
         Known {
-            csvs: by_id(&seen.csvs).filter(|(_, it)| !it.0.is_copy()).map(|(id, it)| (id, it.clone())).collect(),
-            unlabelled: seen.csvs.values().filter(|it| it.0.unlabelled_copy_of().is_some()).cloned().collect(),
-            groups: by_id(&seen.groups).map(|(id, it)| (id, it.clone())).collect(),
-            conditions: by_id(&seen.conditions).map(|(id, it)| (id, it.clone())).collect(),
-            namespaces: namespaces.map(|(name, it)| (name.clone(), it.labels.clone())).collect(),
-            deployments: deployments.collect(),
-            subscribers,
+            derived: memory.derived(&seen),
             proxy: seen.proxies.get("cluster").map(|it| it.proxy.clone()).unwrap_or_default(),
-            definitions: seen.definitions.iter().map(|(name, it)| (name.clone(), it.definition.clone())).collect(),
-            services: seen.api_services.iter().map(|(name, it)| (name.clone(), it.service.clone())).collect(),
-            accounts: by_id(&seen.accounts).map(|(id, it)| (id, it.account.clone())).collect(),
             rights: memory.rights(&seen.roles),
-            components: memory.components(&made),
+            components: memory.components(&Made::of(&seen)),
             config: seen.configs.get(olm_config::NAME).cloned(),
             unread_csvs: seen.unread_csvs,
             has_all_groups: !seen.has_unread_groups,
@@ -85,7 +54,7 @@ impl Known {
     }
 
     pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
-        let ids = self.csvs.keys().chain(self.groups.keys()).chain(self.conditions.keys());
+        let ids = self.derived.csvs.keys().chain(self.derived.groups.keys()).chain(self.derived.conditions.keys());
         let names: BTreeSet<&str> = ids.map(|(namespace, _)| namespace.as_str()).collect();
         names.into_iter().map(|name| self.namespace(name))
     }
@@ -93,32 +62,34 @@ impl Known {
     fn namespace<'a>(&'a self, name: &'a str) -> Namespace<'a> {
         let group = |(_, it): (&Id, &'a Arc<GroupView>)| Group {
             object: &it.0,
-            targets: group::targets(&it.0.spec, &self.namespaces),
+            targets: group::targets(&it.0.spec, &self.derived.namespaces),
         };
         Namespace {
             name,
-            csvs: within(&self.csvs, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
-            groups: within(&self.groups, name).map(group).collect(),
-            conditions: within(&self.conditions, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
-            deployments: within(&self.deployments, name).map(|((_, id), it)| (id.clone(), it.clone())).collect(),
+            csvs: within(&self.derived.csvs, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
+            groups: within(&self.derived.groups, name).map(group).collect(),
+            conditions: within(&self.derived.conditions, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
+            deployments: within(&self.derived.deployments, name)
+                .map(|((_, id), it)| (id.clone(), it.clone()))
+                .collect(),
             is_whole: self.unread_csvs.iter().all(|(of, _)| of != name),
-            subscribers: self.subscribers.get(name).map(Vec::as_slice).unwrap_or_default(),
+            subscribers: self.derived.subscribers.get(name).map(Vec::as_slice).unwrap_or_default(),
         }
     }
 
     pub(super) fn world<'a>(&'a self, served: &'a served::Kinds) -> World<'a> {
         World {
             kubernetes: self.kubernetes.as_ref().map_err(String::as_str),
-            definitions: &self.definitions,
-            services: &self.services,
+            definitions: &self.derived.definitions,
+            services: &self.derived.services,
             served,
-            accounts: &self.accounts,
+            accounts: &self.derived.accounts,
             rights: &self.rights,
         }
     }
 
     pub(crate) fn csvs(&self) -> impl Iterator<Item = &Csv> {
-        self.csvs.values().map(|it| &*it.0)
+        self.derived.csvs.values().map(|it| &*it.0)
     }
 
     /// The Secrets with certificates that count, by namespace and name, each with the hosts that its certificate is for.
@@ -127,12 +98,12 @@ impl Known {
     }
 
     pub(super) fn unlabelled_copies(&self) -> impl Iterator<Item = &Csv> {
-        self.unlabelled.iter().map(|it| &*it.0)
+        self.derived.unlabelled.iter().map(|it| &*it.0)
     }
 
     /// Groups and versions of kinds that have to be served, whoever defines them.
     pub(crate) fn natives(&self) -> Natives {
-        let specs = self.csvs.values().map(|it| &it.0.spec);
+        let specs = self.derived.csvs.values().map(|it| &it.0.spec);
         let natives = specs.clone().flat_map(|spec| &spec.native_apis).map(|it| (it.group.clone(), it.version.clone()));
         let required = specs.flat_map(|spec| &spec.api_service_definitions.required);
         natives.chain(required.map(|it| (it.group.clone(), it.version.clone()))).collect()
@@ -142,10 +113,10 @@ impl Known {
     pub(crate) fn kinds_version(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
-        for (name, it) in &self.definitions {
+        for (name, it) in &*self.derived.definitions {
             (name, &it.served, it.is_available).hash(&mut hasher);
         }
-        for (name, it) in &self.services {
+        for (name, it) in &*self.derived.services {
             (name, it.is_available).hash(&mut hasher);
         }
         hasher.finish()
@@ -153,7 +124,7 @@ impl Known {
 
     /// Labels of namespaces that can be written into, by their names.
     pub(crate) fn labels(&self) -> &Namespaces {
-        &self.namespaces
+        &self.derived.namespaces
     }
 
     /// Whether there are no other groups than those that are known.
@@ -161,8 +132,8 @@ impl Known {
         self.has_all_groups
     }
 
-    pub(crate) fn csv_views(&self) -> &BTreeMap<Id, Arc<CsvView>> {
-        &self.csvs
+    pub(crate) fn csv_views(&self) -> &ById<Arc<CsvView>> {
+        &self.derived.csvs
     }
 
     pub(crate) fn unread_csvs(&self) -> &[Id] {
@@ -189,16 +160,16 @@ impl Known {
         &self.proxy
     }
 
-    pub(super) fn components(&self) -> &component::Known {
+    pub(super) fn components(&self) -> &Arc<component::Known> {
         &self.components
     }
 
     /// Whether all is the same that any namespace may depend on, be it of another one.
     pub(super) fn is_same_around(&self, other: &Known) -> bool {
-        is_same(&self.groups, &other.groups)
-            && self.namespaces == other.namespaces
-            && self.definitions == other.definitions
-            && self.services == other.services
+        is_same(&self.derived.groups, &other.derived.groups)
+            && is_equal(&self.derived.namespaces, &other.derived.namespaces)
+            && is_equal(&self.derived.definitions, &other.derived.definitions)
+            && is_equal(&self.derived.services, &other.derived.services)
             && self.proxy == other.proxy
             && self.kubernetes == other.kubernetes
     }
@@ -211,13 +182,17 @@ impl Known {
             && self.has_all_groups == other.has_all_groups
             && is_same(&self.roles.cluster_roles, &other.roles.cluster_roles)
             && Arc::ptr_eq(&self.components, &other.components)
-            && differing(&self.csvs, &other.csvs, is_same_csv).next().is_none()
+            && (Arc::ptr_eq(&self.derived.csvs, &other.derived.csvs)
+                || differing(&self.derived.csvs, &other.derived.csvs, is_same_csv).next().is_none())
     }
 
     /// Namespaces in which, or for whose operators, accounts, rights and objects are others; `None` where that may be all of them.
     pub(super) fn touched(&self, other: &Known) -> Option<BTreeSet<String>> {
-        let accounts = differing(&self.accounts, &other.accounts, |one, other| one == other);
-        let mut touched: BTreeSet<String> = accounts.map(|((namespace, _), _)| namespace.clone()).collect();
+        let mut touched = BTreeSet::new();
+        if !Arc::ptr_eq(&self.derived.accounts, &other.derived.accounts) {
+            let accounts = differing(&self.derived.accounts, &other.derived.accounts, |one, other| one == other);
+            touched.extend(accounts.map(|((namespace, _), _)| namespace.clone()));
+        }
         if !Arc::ptr_eq(&self.rights, &other.rights) {
             touched.extend(self.rights.touched(&other.rights)?);
         }
@@ -227,31 +202,28 @@ impl Known {
         Some(touched)
     }
 
-    /// Whether all is the same that a namespace alone depends on.
-    pub(super) fn is_same_within(&self, other: &Known, namespace: &str) -> bool {
-        fn same<V>(one: &BTreeMap<Id, V>, other: &BTreeMap<Id, V>, namespace: &str, is: fn(&V, &V) -> bool) -> bool {
-            let (mut one, mut other) = (within(one, namespace), within(other, namespace));
-            loop {
-                match (one.next(), other.next()) {
-                    (None, None) => return true,
-                    (Some((id, one)), Some((of, other))) if id == of && is(one, other) => {}
-                    _ => return false,
-                }
-            }
+    /// Namespaces in which something is different that they alone depend on.
+    pub(super) fn changed(&self, other: &Known) -> BTreeSet<String> {
+        /// Of two maps that are not the same one.
+        fn of<'a, V>(one: &'a ById<V>, other: &'a ById<V>, is: fn(&V, &V) -> bool) -> impl Iterator<Item = &'a String> {
+            let differs = (!Arc::ptr_eq(one, other)).then(|| differing(one, other, is));
+            differs.into_iter().flatten().map(|((namespace, _), _)| namespace)
         }
         let is_deployment = |one: &LiveDeployment, other: &LiveDeployment| {
             Arc::ptr_eq(&one.object, &other.object) && one.kept == other.kept && one.scaled == other.scaled
         };
-        same(&self.csvs, &other.csvs, namespace, Arc::ptr_eq)
-            && same(&self.conditions, &other.conditions, namespace, Arc::ptr_eq)
-            && same(&self.deployments, &other.deployments, namespace, is_deployment)
-            && self.subscribers.get(namespace) == other.subscribers.get(namespace)
+        let (one, other) = (&self.derived, &other.derived);
+        let csvs = of(&one.csvs, &other.csvs, Arc::ptr_eq);
+        let conditions = of(&one.conditions, &other.conditions, Arc::ptr_eq);
+        let deployments = of(&one.deployments, &other.deployments, is_deployment);
+        let subscribers = differing(&one.subscribers, &other.subscribers, |one, other| one == other);
+        let all = csvs.chain(conditions).chain(deployments).chain(subscribers.map(|(namespace, _)| namespace));
+        all.cloned().collect()
     }
 }
 
-/// By namespace and name, in this order.
-fn by_id<V>(views: &Views<V>) -> impl Iterator<Item = (Id, &Arc<V>)> {
-    views.iter().map(|(name, view)| (id(name), view))
+fn is_equal<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {
@@ -299,9 +271,9 @@ mod tests {
             ("a version is not served", |it| put(&mut it.definitions, DEFINITION, definition(false, "True"))),
             ("a definition is not established", |it| put(&mut it.definitions, DEFINITION, definition(true, "False"))),
             ("another definition", |it| put(&mut it.definitions, "toys.example.com", definition(true, "True"))),
-            ("a definition that goes", |it| drop(it.definitions.remove(DEFINITION))),
+            ("a definition that goes", |it| drop(Arc::make_mut(&mut it.definitions).remove(DEFINITION))),
             ("an API that is away", |it| put(&mut it.api_services, API, api("False"))),
-            ("an API that goes", |it| drop(it.api_services.remove(API))),
+            ("an API that goes", |it| drop(Arc::make_mut(&mut it.api_services).remove(API))),
         ];
         for (what, change) in changes {
             assert_ne!(version_after(change), before, "{what}");

@@ -1,11 +1,10 @@
 //! What is kept current of the cluster all the time.
 
-use super::roles::Views;
 use super::views::{
     AccountView, BindingView, ComponentView, ConditionView, ConfigView, CsvView, DefinitionView, DeploymentView,
     GroupView, NamespaceView, ProxyView, RoleView, SecretView, ServiceView, SubscriberView,
 };
-use crate::cluster::followed::{Followed, View};
+use crate::cluster::followed::{Followed, View, Views};
 use crate::cluster::watcher::Selector;
 use crate::cluster::{Clients, Kind};
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
@@ -120,7 +119,9 @@ impl Live {
     /// ClusterServiceVersions that are no copies, once all are known.
     pub(super) fn originals(&self) -> Option<Views<CsvView>> {
         let mut csvs = self.csvs.all()?;
-        csvs.retain(|_, it| !it.0.is_copy());
+        if csvs.values().any(|it| it.0.is_copy()) {
+            Arc::make_mut(&mut csvs).retain(|_, it| !it.0.is_copy());
+        }
         Some(csvs)
     }
 

@@ -1,8 +1,9 @@
 //! All objects beside Deployments that were made for operators and groups.
 
-use super::roles::{Roles, Views, is_same};
+use super::roles::{Roles, is_same};
 use super::seen::Seen;
 use super::views::{ComponentView, ServiceView};
+use crate::cluster::followed::Views;
 use crate::olm::operator::component::{Kind, Known};
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,7 +1,9 @@
 //! What the process remembers of what it has written and seen.
 
+use super::derived::{Derived, Last};
 use super::made::Made;
 use super::roles::Roles;
+use super::seen::Seen;
 use crate::olm::operator::component;
 use crate::olm::operator::deployment::{self, written_hash};
 use crate::olm::operator::rights::Rights;
@@ -20,12 +22,17 @@ const FORGOTTEN_EVERY: Duration = Duration::from_secs(60);
 
 /// What the process remembers of its writes. Without it, some would be done once more.
 #[derive(Default)]
-pub(crate) struct Memory(Mutex<Remembered>);
+pub(crate) struct Memory {
+    remembered: Mutex<Remembered>,
+    derived: Mutex<Last>,
+}
 
 #[derive(Default)]
 struct Remembered {
     /// By Deployment: the hash of what was written, and which fields the API server has made different.
     kept: BTreeMap<Id, (String, Vec<String>)>,
+    /// How often that has changed.
+    kept_version: u64,
     /// How an object was changed lately, by kind and name.
     changes: BTreeMap<String, Vec<Written>>,
     forgotten: Option<Instant>,
@@ -44,7 +51,13 @@ struct Written {
 
 impl Memory {
     fn lock(&self) -> MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What follows from the views of each kind: the same as the last time where the kind has not changed.
+    pub(super) fn derived(&self, seen: &Seen) -> Derived {
+        let kept = self.lock().kept_version;
+        self.derived.lock().unwrap_or_else(PoisonError::into_inner).of(seen, (self, kept))
     }
 
     pub(super) fn kept(&self, id: &Id, object: &Value) -> Vec<String> {
@@ -88,8 +101,10 @@ impl Memory {
                 let (namespace, name) = id;
                 tracing::info!(namespace, name, ?kept, "the API server keeps fields of a Deployment different");
                 remembered.kept.insert(id.clone(), (hash.to_owned(), kept));
+                remembered.kept_version += 1;
             }
-            None => drop(remembered.kept.remove(id)),
+            None if remembered.kept.remove(id).is_some() => remembered.kept_version += 1,
+            None => {}
         }
     }
 

@@ -1,18 +1,19 @@
 //! What copies depend on. All of it is gone through only where something of it has changed: the plan of copies may be large, and most of
 //! what happens is nothing to them.
 
+use super::derived::ById;
 use super::known::Known;
 use super::roles::is_same;
 use super::views::CsvView;
 use crate::olm::operator::copies::book::{Key, Plan};
 use crate::olm::operator::copies::{Course, Rules, Source, Targets};
 use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// As it was when copies were planned last.
 pub(crate) struct Planned {
-    csvs: BTreeMap<Key, Arc<CsvView>>,
+    csvs: ById<Arc<CsvView>>,
     unread: Vec<Key>,
     namespaces: BTreeSet<String>,
     rules: Rules,
@@ -115,7 +116,7 @@ mod tests {
         let changes: [Change; 6] = [
             ("a version", |it| put(&mut it.csvs, "shop/a", lacking())),
             ("another version", |it| put(&mut it.csvs, "mall/b", lacking())),
-            ("a version that goes", |it| drop(it.csvs.remove("shop/a"))),
+            ("a version that goes", |it| drop(Arc::make_mut(&mut it.csvs).remove("shop/a"))),
             ("one that cannot be read", |it| it.unread_csvs.push(("mall".to_owned(), "b".to_owned()))),
             ("another namespace", |it| put(&mut it.namespaces, "park", json!({}))),
             ("a namespace that goes", |it| {

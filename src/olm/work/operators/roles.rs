@@ -1,12 +1,11 @@
 //! All roles and bindings of the cluster.
 
 use super::views::{BindingView, RoleView};
+use crate::cluster::followed::Views;
 use crate::olm::operator::rights::{Binding, Rights};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-pub(crate) type Views<V> = BTreeMap<String, Arc<V>>;
 
 /// By name, with the namespace before it.
 #[derive(Clone, Default)]
@@ -18,8 +17,9 @@ pub(crate) struct Roles {
 }
 
 /// Whether these are the same objects.
-pub(crate) fn is_same<K, V>(one: &BTreeMap<K, Arc<V>>, other: &BTreeMap<K, Arc<V>>) -> bool {
-    one.len() == other.len() && one.values().zip(other.values()).all(|(one, other)| Arc::ptr_eq(one, other))
+pub(crate) fn is_same<K, V>(one: &Arc<BTreeMap<K, Arc<V>>>, other: &Arc<BTreeMap<K, Arc<V>>>) -> bool {
+    let is_each = || one.values().zip(other.values()).all(|(one, other)| Arc::ptr_eq(one, other));
+    Arc::ptr_eq(one, other) || one.len() == other.len() && is_each()
 }
 
 impl Roles {

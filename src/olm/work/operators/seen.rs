@@ -1,14 +1,14 @@
 //! All that is followed, as it is at one moment.
 
 use super::live::Live;
-use super::roles::{Roles, Views};
+use super::roles::Roles;
 use super::views::{
     AccountView, ComponentView, ConditionView, ConfigView, CsvView, DefinitionView, DeploymentView, GroupView,
     NamespaceView, ProxyView, ServiceView, SubscriberView,
 };
+use crate::cluster::followed::Views;
 use crate::olm::operator::component::Kind;
 use crate::olm::work::follow::id;
-use std::collections::BTreeMap;
 
 type Id = (String, String);
 
@@ -45,7 +45,7 @@ impl Seen {
             conditions: live.conditions.all()?,
             unread_csvs: live.csvs.undecodable().into_keys().map(|name| id(&name)).collect(),
             has_unread_groups: !live.groups.undecodable().is_empty(),
-            configs: if live.configs.is_absent() { BTreeMap::new() } else { live.configs.all()? },
+            configs: if live.configs.is_absent() { Views::default() } else { live.configs.all()? },
             namespaces: live.namespaces.all()?,
             deployments: live.deployments.all()?,
             definitions: live.definitions.all()?,
@@ -59,7 +59,7 @@ impl Seen {
             },
             subscribers: live.subscribers.all()?,
             // Until it is known whether there is one, no pod begins that would have to be replaced.
-            proxies: if live.proxies.is_absent() { BTreeMap::new() } else { live.proxies.all()? },
+            proxies: if live.proxies.is_absent() { Views::default() } else { live.proxies.all()? },
             services: live.services.all()?,
             mutating: live.mutating.all()?,
             validating: live.validating.all()?,
@@ -79,6 +79,6 @@ pub(super) mod tests {
         let (namespace, own) = id(name);
         object["metadata"]["namespace"] = json!(namespace);
         object["metadata"]["name"] = json!(own);
-        views.insert(name.to_owned(), Arc::new(V::of(serde_json::from_value(object).unwrap())));
+        Arc::make_mut(views).insert(name.to_owned(), Arc::new(V::of(serde_json::from_value(object).unwrap())));
     }
 }

@@ -2,9 +2,10 @@
 //! anyway. What only people look at is not among that: originals are read when somebody asks, and kept as far as there is room.
 
 use super::live::{Live, csv_kind};
-use super::roles::{Views, is_same};
+use super::roles::is_same;
 use super::views::CsvView;
 use crate::cluster::Objects;
+use crate::cluster::followed::Views;
 use crate::olm::api::olm_config;
 use crate::olm::operator::copies::Rules;
 use crate::olm::operator::copies::shown::{Shown, ShownCsv};
@@ -14,7 +15,7 @@ use crate::olm::work::follow::id;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -56,13 +57,14 @@ impl Operators {
 impl CsvSource for Operators {
     fn shown(&self) -> Option<Arc<Shown>> {
         let live = &self.live;
-        let configs = if live.configs.is_absent() { BTreeMap::new() } else { live.configs.all()? };
+        let configs = if live.configs.is_absent() { Views::default() } else { live.configs.all()? };
         let disabled = configs.get(olm_config::NAME).is_some_and(|config| config.0.spec.disables_copies());
         let rules = Rules { disabled, protected: self.protected.clone(), ..Rules::default() };
         let csvs = live.originals()?;
         let unread: BTreeSet<String> = live.csvs.undecodable().into_keys().collect();
-        let namespaces = live.namespaces.all()?.into_iter().filter(|(_, it)| it.is_active);
-        let namespaces: BTreeSet<String> = namespaces.map(|(name, _)| name).collect();
+        let namespaces = live.namespaces.all()?;
+        let namespaces = namespaces.iter().filter(|(_, it)| it.is_active);
+        let namespaces: BTreeSet<String> = namespaces.map(|(name, _)| name.clone()).collect();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = &*last
             && is_same(&last.csvs, &csvs)

@@ -4,13 +4,13 @@ use super::idle::{Around, Idle, Reach};
 use super::known::Known;
 use super::served::Kinds;
 use super::views::Csv;
+use crate::olm::operator::Tenant;
 use crate::olm::operator::copies::book;
 use crate::olm::operator::room::Room;
 use crate::olm::operator::serving::certificate;
 use crate::olm::operator::settled::Settled;
 use crate::olm::operator::tenancy::{self, Tenancy, Verdict};
 use crate::olm::operator::turn::{self, Act, Namespace, of_copies, of_groups, of_namespace};
-use crate::olm::operator::{Tenant, component};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -65,7 +65,7 @@ impl Turns {
         }
         let world = known.world(beside.served);
         let has_other_role = |name: &str| known.has_other_role(name);
-        let components: &component::Known = known.components();
+        let components = known.components();
         let around = turn::Around {
             world: &world,
             namespaces: known.labels(),
@@ -122,7 +122,7 @@ impl Turns {
         let tenants: Vec<Tenant<'_>> = namespace.csvs.iter().map(tenant).collect();
         // Nothing tells of a certificate as long as it is only made here.
         if certificates.is_empty()
-            && let Some(next) = self.idle.is_idle(known, (namespace.name, &tenants), now)
+            && let Some(next) = self.idle.is_idle((namespace.name, &tenants), now)
         {
             return next;
         }
@@ -145,6 +145,7 @@ mod tests {
     use crate::olm::work::operators::seen::Seen;
     use crate::olm::work::operators::seen::tests::put;
     use serde_json::{Value, json};
+    use std::sync::Arc;
 
     /// The first turn.
     fn turned(seen: &Seen, act: &mut Act<'_>) {
@@ -193,9 +194,9 @@ mod tests {
         let made = json!({"metadata": {"uid": "u", "labels": labels}, "rules": []});
         put(&mut seen.roles.cluster_roles, "one-view", made);
         assert_eq!(written(&seen), ["delete one-view"]);
-        seen.roles.cluster_roles.clear();
+        seen.roles.cluster_roles = Arc::default();
         assert_eq!(written(&seen), [""; 0]);
-        seen.groups.remove("mall/one");
+        Arc::make_mut(&mut seen.groups).remove("mall/one");
         assert_eq!(written(&seen), all);
         for labels in [json!({}), json!({label::MANAGED: "true"})] {
             let theirs = json!({"metadata": {"uid": "u", "labels": labels}, "rules": []});
@@ -243,7 +244,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(written(&seen), [""; 0]);
         }
-        seen.roles.cluster_roles.remove("one-view");
+        Arc::make_mut(&mut seen.roles.cluster_roles).remove("one-view");
         assert_eq!(written(&seen), ["create one-view"]);
     }
 

@@ -89,8 +89,8 @@ impl Live {
 
     /// ClusterServiceVersions of all namespaces; copies are none.
     pub(super) fn csvs(&self) -> Vec<Arc<Csv>> {
-        let all = self.csvs.all().into_iter().flatten().map(|(_, csv)| csv.part.clone());
-        all.filter(|csv| !csv.name.is_empty()).collect()
+        let all = self.csvs.all().unwrap_or_default();
+        all.values().map(|csv| csv.part.clone()).filter(|csv| !csv.name.is_empty()).collect()
     }
 
     /// What is known of these definitions.

@@ -30,28 +30,28 @@ impl Look {
         let csvs = live.originals()?;
         let mut look = Adding { owners: Owners::default(), found: Found::default(), lacking: BTreeMap::new() };
         csvs.values().for_each(|it| look.owners.add(&it.0.metadata));
-        for (name, it) in csvs {
+        for (name, it) in &*csvs {
             look.add_component(
                 Kind::ClusterServiceVersion,
-                &name,
+                name,
                 Membership::of(&it.0.metadata, || phase(it.0.status.as_ref())).as_ref(),
             );
         }
         let subscribers = live.subscribers.all()?;
         let subscribed = subscribers.iter().map(|(name, it)| components::name(&it.subscriber.package, &id(name).0));
         let subscribed = subscribed.collect();
-        for (name, it) in &subscribers {
+        for (name, it) in &*subscribers {
             look.add_component(Kind::Subscription, name, it.membership.as_ref());
         }
-        for (name, it) in more.plans.all()? {
-            look.add_component(Kind::InstallPlan, &name, it.part.0.as_ref());
+        for (name, it) in &*more.plans.all()? {
+            look.add_component(Kind::InstallPlan, name, it.part.0.as_ref());
         }
-        for (name, it) in live.namespaces.all()? {
-            look.add_component(Kind::Namespace, &name, it.membership.as_ref());
+        for (name, it) in &*live.namespaces.all()? {
+            look.add_component(Kind::Namespace, name, it.membership.as_ref());
         }
-        for (name, it) in live.conditions.all()? {
+        for (name, it) in &*live.conditions.all()? {
             let conditions = || conditions(Some(&json!(it.0.status)));
-            look.add(Kind::OperatorCondition, &name, Membership::of(&it.0.metadata, conditions).as_ref());
+            look.add(Kind::OperatorCondition, name, Membership::of(&it.0.metadata, conditions).as_ref());
         }
         look.add_all(Kind::ConfigMap, &more.config_maps, |it| &it.part.0)?;
         look.add_all(Kind::Deployment, &live.deployments, |it| &it.membership)?;

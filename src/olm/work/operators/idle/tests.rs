@@ -88,7 +88,7 @@ impl After {
         (now, later): (Timestamp, Duration),
     ) -> Option<Option<Timestamp>> {
         self.idle.begin(Around { known, served, refused }, self.at + later);
-        self.idle.is_idle(known, ("shop", tenants), now)
+        self.idle.is_idle(("shop", tenants), now)
     }
 
     /// Whether there is nothing to do either if that is known.
@@ -128,12 +128,12 @@ fn namespace_is_looked_at_again_where_something_has_changed_that_all_depend_on()
         ("an APIService", |it| {
             put(&mut it.api_services, "v1.gears.example.com", json!({"metadata": {"uid": "u"}}));
         }),
-        ("an account that goes", |it| drop(it.accounts.remove("shop/server"))),
+        ("an account that goes", |it| drop(Arc::make_mut(&mut it.accounts).remove("shop/server"))),
         ("a Role", |it| put(&mut it.roles.roles, "shop/server", made_for("shop"))),
         ("a RoleBinding", |it| put(&mut it.roles.bindings, "shop/other", binding("Role", "server", "shop"))),
         ("a ClusterRole", |it| put(&mut it.roles.cluster_roles, "reader", json!({"rules": []}))),
-        ("a ClusterRoleBinding", |it| drop(it.roles.cluster_bindings.remove("server"))),
-        ("a Service", |it| drop(it.services.remove("shop/server-service"))),
+        ("a ClusterRoleBinding", |it| drop(Arc::make_mut(&mut it.roles.cluster_bindings).remove("server"))),
+        ("a Service", |it| drop(Arc::make_mut(&mut it.services).remove("shop/server-service"))),
         ("a webhook configuration", |it| put(&mut it.validating, "check.example.com-x", json!({}))),
         ("the proxy", |it| put(&mut it.proxies, "cluster", json!({"status": {"httpProxy": "http://p"}}))),
     ];
@@ -148,14 +148,14 @@ fn namespace_is_looked_at_again_where_something_of_its_own_has_changed() {
     let changes: [Change; 8] = [
         ("a version", |it| put(&mut it.csvs, "shop/a", json!({"spec": {}}))),
         ("another version", |it| put(&mut it.csvs, "shop/b", json!({"spec": {}}))),
-        ("a version that goes", |it| drop(it.csvs.remove("shop/a"))),
+        ("a version that goes", |it| drop(Arc::make_mut(&mut it.csvs).remove("shop/a"))),
         ("a condition", |it| put(&mut it.conditions, "shop/a", json!({"spec": {}}))),
         ("a Deployment", |it| put(&mut it.deployments, "shop/server", json!({}))),
-        ("a Deployment that goes", |it| drop(it.deployments.remove("shop/server"))),
+        ("a Deployment that goes", |it| drop(Arc::make_mut(&mut it.deployments).remove("shop/server"))),
         ("who scales a Deployment", |it| {
             let mut live = (*it.deployments["shop/server"]).clone();
             live.scaled = true;
-            it.deployments.insert("shop/server".to_owned(), Arc::new(live));
+            Arc::make_mut(&mut it.deployments).insert("shop/server".to_owned(), Arc::new(live));
         }),
         ("a Subscription", |it| put(&mut it.subscribers, "shop/s", json!({"spec": {"config": {}}}))),
     ];
