@@ -1,6 +1,5 @@
 //! What follows from the views of each kind alone: it is made anew only where that kind has changed.
 
-use super::memory::Memory;
 use super::seen::Seen;
 use super::views::{
     AccountView, ConditionView, CsvView, DefinitionView, DeploymentView, GroupView, NamespaceView, ServiceView,
@@ -12,6 +11,7 @@ use crate::olm::operator::deployment::config::Subscriber;
 use crate::olm::operator::group::Namespaces;
 use crate::olm::operator::requirements::{Account, ApiService, Definition};
 use crate::olm::work::follow::id;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,9 +42,9 @@ pub(super) struct Derived {
 pub(super) struct Last(Option<(Seen, u64, Derived)>);
 
 impl Last {
-    /// `kept`: which version of what the process remembers of Deployments `memory` has.
-    pub(super) fn of(&mut self, seen: &Seen, (memory, kept): (&Memory, u64)) -> Derived {
-        let (before, was_kept, mut made) = self.0.take().unwrap_or_default();
+    /// `kept`: which fields of a Deployment the API server keeps different, and how often that has changed.
+    pub(super) fn of(&mut self, seen: &Seen, (kept, version): (&dyn Fn(&Id, &Value) -> Vec<String>, u64)) -> Derived {
+        let (before, at, mut made) = self.0.take().unwrap_or_default();
         if !Arc::ptr_eq(&before.csvs, &seen.csvs) {
             made.csvs = by_id(&seen.csvs, |it| (!it.0.is_copy()).then(|| it.clone()));
             made.unlabelled =
@@ -65,10 +65,10 @@ impl Last {
         renew(&mut made.accounts, (&before.accounts, &seen.accounts), |views: &Views<AccountView>| {
             by_id(views, |it| Some(it.account.clone()))
         });
-        if was_kept != kept || !Arc::ptr_eq(&before.deployments, &seen.deployments) {
-            made.deployments = deployments(&seen.deployments, memory);
+        if at != version || !Arc::ptr_eq(&before.deployments, &seen.deployments) {
+            made.deployments = deployments(&seen.deployments, kept);
         }
-        self.0 = Some((seen.clone(), kept, made.clone()));
+        self.0 = Some((seen.clone(), version, made.clone()));
         made
     }
 }
@@ -96,11 +96,43 @@ fn by_namespace(views: &Views<SubscriberView>) -> Arc<BTreeMap<String, Vec<Subsc
     Arc::new(all)
 }
 
-fn deployments(views: &Views<DeploymentView>, memory: &Memory) -> ById<LiveDeployment> {
+fn deployments(views: &Views<DeploymentView>, kept: &dyn Fn(&Id, &Value) -> Vec<String>) -> ById<LiveDeployment> {
     let live = |(name, it): (&String, &Arc<DeploymentView>)| {
         let id = id(name);
-        let kept = memory.kept(&id, &it.object);
+        let kept = kept(&id, &it.object);
         (id, LiveDeployment { object: it.object.clone(), writers: it.writers.clone(), scaled: it.scaled, kept })
     };
     Arc::new(views.iter().map(live).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::olm::work::operators::seen::tests::put;
+    use serde_json::json;
+
+    fn none(_: &Id, _: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    #[test]
+    fn what_follows_from_a_kind_is_made_anew_where_it_has_changed_and_nowhere_else() {
+        let (mut last, mut seen) = (Last::default(), Seen::default());
+        put(&mut seen.csvs, "shop/a", json!({"spec": {}}));
+        put(&mut seen.groups, "shop/g", json!({"spec": {}}));
+        put(&mut seen.accounts, "shop/a", json!({}));
+        put(&mut seen.deployments, "shop/a", json!({"apiVersion": "apps/v1", "kind": "Deployment"}));
+        let first = last.of(&seen, (&none, 0));
+        put(&mut seen.accounts, "shop/b", json!({}));
+        let second = last.of(&seen, (&none, 0));
+        assert!(Arc::ptr_eq(&first.csvs, &second.csvs) && Arc::ptr_eq(&first.groups, &second.groups));
+        assert!(Arc::ptr_eq(&first.deployments, &second.deployments));
+        assert_eq!([first.accounts.len(), second.accounts.len()], [1, 2]);
+        // What the process remembers of Deployments is another matter than what they are.
+        let kept = |_: &Id, _: &Value| vec!["spec.replicas".to_owned()];
+        let third = last.of(&seen, (&kept, 1));
+        assert!(Arc::ptr_eq(&second.accounts, &third.accounts));
+        let of = |derived: &Derived| derived.deployments[&("shop".to_owned(), "a".to_owned())].kept.clone();
+        assert_eq!([of(&second), of(&third)], [vec![], vec!["spec.replicas".to_owned()]]);
+    }
 }

@@ -56,8 +56,9 @@ impl Memory {
 
     /// What follows from the views of each kind: the same as the last time where the kind has not changed.
     pub(super) fn derived(&self, seen: &Seen) -> Derived {
-        let kept = self.lock().kept_version;
-        self.derived.lock().unwrap_or_else(PoisonError::into_inner).of(seen, (self, kept))
+        let version = self.lock().kept_version;
+        let kept = |id: &Id, object: &Value| self.kept(id, object);
+        self.derived.lock().unwrap_or_else(PoisonError::into_inner).of(seen, (&kept, version))
     }
 
     pub(super) fn kept(&self, id: &Id, object: &Value) -> Vec<String> {
