@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Id = (String, String);
+/// Which fields of a Deployment the API server keeps different from what was written.
+type KeptFields<'a> = dyn Fn(&Id, &Value) -> Vec<String> + 'a;
 /// By namespace and name. Whoever has them shares them with the next turns in which the kind is the same.
 pub(super) type ById<V> = Arc<BTreeMap<Id, V>>;
 
@@ -42,8 +44,8 @@ pub(super) struct Derived {
 pub(super) struct Last(Option<(Seen, u64, Derived)>);
 
 impl Last {
-    /// `kept`: which fields of a Deployment the API server keeps different, and how often that has changed.
-    pub(super) fn of(&mut self, seen: &Seen, (kept, version): (&dyn Fn(&Id, &Value) -> Vec<String>, u64)) -> Derived {
+    /// `version`: how often what `kept` says has changed.
+    pub(super) fn of(&mut self, seen: &Seen, (kept, version): (&KeptFields<'_>, u64)) -> Derived {
         let (before, at, mut made) = self.0.take().unwrap_or_default();
         if !Arc::ptr_eq(&before.csvs, &seen.csvs) {
             made.csvs = by_id(&seen.csvs, |it| (!it.0.is_copy()).then(|| it.clone()));
@@ -96,7 +98,7 @@ fn by_namespace(views: &Views<SubscriberView>) -> Arc<BTreeMap<String, Vec<Subsc
     Arc::new(all)
 }
 
-fn deployments(views: &Views<DeploymentView>, kept: &dyn Fn(&Id, &Value) -> Vec<String>) -> ById<LiveDeployment> {
+fn deployments(views: &Views<DeploymentView>, kept: &KeptFields<'_>) -> ById<LiveDeployment> {
     let live = |(name, it): (&String, &Arc<DeploymentView>)| {
         let id = id(name);
         let kept = kept(&id, &it.object);
