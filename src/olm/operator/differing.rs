@@ -3,14 +3,16 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// The keys of which one map alone has a value, or both have others, with both values.
+/// The keys of which one map alone has a value, or both have others, with both values. A map does not differ from itself, which takes no
+/// pass.
 pub(crate) fn differing<'a, K: Ord, V>(
     one: &'a BTreeMap<K, V>,
     other: &'a BTreeMap<K, V>,
     is_same: impl Fn(&V, &V) -> bool,
 ) -> impl Iterator<Item = (&'a K, [Option<&'a V>; 2])> {
+    let is_one_map = std::ptr::eq(one, other);
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
-    std::iter::from_fn(move || {
+    let next = move || {
         loop {
             let order = match (one.peek(), other.peek()) {
                 (Some((key, _)), Some((of, _))) => key.cmp(of),
@@ -29,7 +31,8 @@ pub(crate) fn differing<'a, K: Ord, V>(
                 }
             }
         }
-    })
+    };
+    (!is_one_map).then(|| std::iter::from_fn(next)).into_iter().flatten()
 }
 
 #[cfg(test)]

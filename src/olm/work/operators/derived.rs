@@ -47,11 +47,10 @@ impl Last {
     /// `version`: how often what `kept` says has changed.
     pub(super) fn of(&mut self, seen: &Seen, (kept, version): (&KeptFields<'_>, u64)) -> Derived {
         let (before, at, mut made) = self.0.take().unwrap_or_default();
-        if !Arc::ptr_eq(&before.csvs, &seen.csvs) {
-            made.csvs = by_id(&seen.csvs, |it| (!it.0.is_copy()).then(|| it.clone()));
-            made.unlabelled =
-                Arc::new(seen.csvs.values().filter(|it| it.0.unlabelled_copy_of().is_some()).cloned().collect());
-        }
+        renew(&mut made.csvs, (&before.csvs, &seen.csvs), |views| {
+            by_id(views, |it| (!it.0.is_copy()).then(|| it.clone()))
+        });
+        renew(&mut made.unlabelled, (&before.csvs, &seen.csvs), unlabelled);
         renew(&mut made.groups, (&before.groups, &seen.groups), |views| by_id(views, |it| Some(it.clone())));
         renew(&mut made.conditions, (&before.conditions, &seen.conditions), |views| {
             by_id(views, |it| Some(it.clone()))
@@ -83,6 +82,10 @@ fn renew<V, T>(made: &mut T, (before, views): (&Views<V>, &Views<V>), make: impl
 
 fn by_id<V: View, T>(views: &Views<V>, of: impl Fn(&Arc<V>) -> Option<T>) -> ById<T> {
     Arc::new(views.iter().filter_map(|(name, view)| Some((id(name), of(view)?))).collect())
+}
+
+fn unlabelled(views: &Views<CsvView>) -> Arc<Vec<Arc<CsvView>>> {
+    Arc::new(views.values().filter(|it| it.0.unlabelled_copy_of().is_some()).cloned().collect())
 }
 
 fn writable(views: &Views<NamespaceView>) -> Arc<Namespaces> {

@@ -167,9 +167,9 @@ impl Known {
     /// Whether all is the same that any namespace may depend on, be it of another one.
     pub(super) fn is_same_around(&self, other: &Known) -> bool {
         is_same(&self.derived.groups, &other.derived.groups)
-            && is_equal(&self.derived.namespaces, &other.derived.namespaces)
-            && is_equal(&self.derived.definitions, &other.derived.definitions)
-            && is_equal(&self.derived.services, &other.derived.services)
+            && self.derived.namespaces == other.derived.namespaces
+            && self.derived.definitions == other.derived.definitions
+            && self.derived.services == other.derived.services
             && self.proxy == other.proxy
             && self.kubernetes == other.kubernetes
     }
@@ -182,32 +182,22 @@ impl Known {
             && self.has_all_groups == other.has_all_groups
             && is_same(&self.roles.cluster_roles, &other.roles.cluster_roles)
             && Arc::ptr_eq(&self.components, &other.components)
-            && (Arc::ptr_eq(&self.derived.csvs, &other.derived.csvs)
-                || differing(&self.derived.csvs, &other.derived.csvs, is_same_csv).next().is_none())
+            && differing(&self.derived.csvs, &other.derived.csvs, is_same_csv).next().is_none()
     }
 
     /// Namespaces in which, or for whose operators, accounts, rights and objects are others; `None` where that may be all of them.
     pub(super) fn touched(&self, other: &Known) -> Option<BTreeSet<String>> {
-        let mut touched = BTreeSet::new();
-        if !Arc::ptr_eq(&self.derived.accounts, &other.derived.accounts) {
-            let accounts = differing(&self.derived.accounts, &other.derived.accounts, |one, other| one == other);
-            touched.extend(accounts.map(|((namespace, _), _)| namespace.clone()));
-        }
-        if !Arc::ptr_eq(&self.rights, &other.rights) {
-            touched.extend(self.rights.touched(&other.rights)?);
-        }
-        if !Arc::ptr_eq(&self.components, &other.components) {
-            touched.extend(self.components.touched(&other.components)?);
-        }
+        let accounts = differing(&self.derived.accounts, &other.derived.accounts, |one, other| one == other);
+        let mut touched: BTreeSet<String> = accounts.map(|((namespace, _), _)| namespace.clone()).collect();
+        touched.extend(self.rights.touched(&other.rights)?);
+        touched.extend(self.components.touched(&other.components)?);
         Some(touched)
     }
 
     /// Namespaces in which something is different that they alone depend on.
     pub(super) fn changed(&self, other: &Known) -> BTreeSet<String> {
-        /// Of two maps that are not the same one.
         fn of<'a, V>(one: &'a ById<V>, other: &'a ById<V>, is: fn(&V, &V) -> bool) -> impl Iterator<Item = &'a String> {
-            let differs = (!Arc::ptr_eq(one, other)).then(|| differing(one, other, is));
-            differs.into_iter().flatten().map(|((namespace, _), _)| namespace)
+            differing(one, other, is).map(|((namespace, _), _)| namespace)
         }
         let is_deployment = |one: &LiveDeployment, other: &LiveDeployment| {
             Arc::ptr_eq(&one.object, &other.object) && one.kept == other.kept && one.scaled == other.scaled
@@ -220,10 +210,6 @@ impl Known {
         let all = csvs.chain(conditions).chain(deployments).chain(subscribers.map(|(namespace, _)| namespace));
         all.cloned().collect()
     }
-}
-
-fn is_equal<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
-    Arc::ptr_eq(one, other) || one == other
 }
 
 fn within<'a, V>(all: &'a BTreeMap<Id, V>, namespace: &'a str) -> impl Iterator<Item = (&'a Id, &'a V)> {
