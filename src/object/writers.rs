@@ -1,9 +1,26 @@
 //! Who has written an object and its fields, by its managedFields. What was removed is in none of them, and the inside of an atomic
 //! list or map neither.
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Entries that are kept as text: as values they take more room than the object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text(Arc<str>);
+
+impl Text {
+    /// In the form of the API.
+    pub(crate) fn of(entries: &impl Serialize) -> Text {
+        Text(serde_json::to_string(entries).unwrap_or_default().into())
+    }
+
+    pub(crate) fn read(&self) -> Vec<Value> {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
 
 /// The entries of an object, in the form of the API.
 pub(crate) fn entries(object: &Value) -> &[Value] {

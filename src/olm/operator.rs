@@ -90,7 +90,7 @@ pub(crate) struct Facts<'a> {
     pub tenant: &'a Tenant<'a>,
     pub world: &'a World<'a>,
     /// Those of its namespace by name.
-    pub deployments: &'a BTreeMap<String, Live>,
+    pub deployments: &'a BTreeMap<&'a str, &'a Live>,
     /// Subscriptions of its namespace.
     pub subscribers: &'a [Subscriber],
     /// That of the cluster.

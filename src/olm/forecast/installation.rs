@@ -123,7 +123,7 @@ fn deployments(
             writes.push((change(Verb::Create, key, name), deployment::desired(csv, &entry, &config)));
             continue;
         };
-        let writers = Arc::new(writers::entries(&object).to_vec());
+        let writers = writers::Text::of(&writers::entries(&object));
         let live = Live { object: Arc::clone(&object), writers, ..Live::default() };
         let desired = deployment::desired(csv, &entry, &config.clone().remembered(csv, Some(&live)));
         match deployment::change(&desired, &live) {

@@ -15,7 +15,7 @@ use crate::olm::names::label_value;
 use crate::olm::permissions::hash;
 use config::Config;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// In each container: the name of the OperatorCondition of the operator.
@@ -33,7 +33,7 @@ pub(super) const WRITER: Manager = Manager { name: MANAGER, of_others: &[] };
 pub(crate) struct Live {
     pub object: Arc<Value>,
     /// Its managedFields.
-    pub writers: Arc<Vec<Value>>,
+    pub writers: writers::Text,
     /// How many replicas it has says whoever scales it, which is not its ClusterServiceVersion.
     pub scaled: bool,
     /// Fields that the API server keeps different from what was written.
@@ -72,7 +72,8 @@ pub(crate) struct Change {
 
 impl Change {
     fn of(fields: Vec<String>, live: &Live) -> Change {
-        let by = fields.iter().filter_map(|field| writers::of_field(&live.writers, MANAGER, field));
+        let entries = live.writers.read();
+        let by = fields.iter().filter_map(|field| writers::of_field(&entries, MANAGER, field));
         let mut by: BTreeSet<String> = by.map(str::to_owned).collect();
         // Written here, but for another one that names it too.
         if by.is_empty() && fields.iter().any(|field| *field == format!("metadata.labels[{}]", label::OWNER)) {
@@ -316,7 +317,7 @@ fn health(name: &str, desired: &Value, live: &Value) -> Health {
 pub(crate) fn leftovers<'a>(
     csv: &ClusterServiceVersion,
     wanted: impl Iterator<Item = &'a StrategyDeployment>,
-    all: impl Iterator<Item = (&'a String, &'a Live)>,
+    all: &BTreeMap<&str, &Live>,
 ) -> Vec<Write> {
     let uid = csv.metadata.uid.as_deref();
     let owns = |live: &Live| {
@@ -326,12 +327,12 @@ pub(crate) fn leftovers<'a>(
         owners.clone().any(|it| uid.is_some() && it.get("uid").and_then(Value::as_str) == uid)
             && owner_labels(csv).into_iter().all(is_labelled)
     };
-    let wanted: BTreeSet<&String> = wanted.map(|entry| &entry.name).collect();
-    let surplus = all.filter(|(name, live)| !wanted.contains(name) && owns(live));
-    let delete = |(name, live): (&String, &Live)| {
+    let wanted: BTreeSet<&str> = wanted.map(|entry| entry.name.as_str()).collect();
+    let surplus = all.iter().filter(|(name, live)| !wanted.contains(*name) && owns(live));
+    let delete = |(name, live): (&&str, &&Live)| {
         let uid = live.object.pointer("/metadata/uid")?.as_str()?.to_owned();
         let is_going = live.object.pointer("/metadata/deletionTimestamp").is_some();
-        (!is_going).then(|| Write::Delete { name: name.clone(), uid })
+        (!is_going).then(|| Write::Delete { name: (*name).to_owned(), uid })
     };
     surplus.filter_map(delete).collect()
 }

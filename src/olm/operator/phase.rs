@@ -77,7 +77,7 @@ pub(super) fn turn(
 
 /// It must not run: its Deployments are deleted.
 pub(super) fn expelled(facts: &Facts<'_>, state: State) -> Turn {
-    let writes = deployment::leftovers(facts.csv, std::iter::empty(), facts.deployments.iter());
+    let writes = deployment::leftovers(facts.csv, std::iter::empty(), facts.deployments);
     // Without pods that answer, its webhooks would refuse what others write.
     let owner = component::Owner::csv(facts.csv);
     let is_webhook = |id: &component::Id| {
@@ -183,14 +183,15 @@ fn look(facts: &Facts<'_>, serving: &Serving<'_>) -> (Health, Vec<Write>) {
     let name = facts.csv.metadata.name.as_deref().unwrap_or_default();
     let config = Config::of(name, facts.subscribers, facts.proxy);
     for entry in &serving.entries {
-        let (health, write) = deployment::look(facts.csv, entry, facts.deployments.get(&entry.name), &config);
+        let live = facts.deployments.get(entry.name.as_str()).copied();
+        let (health, write) = deployment::look(facts.csv, entry, live, &config);
         writes.extend(write);
         if rank(&health) > rank(&worst) {
             worst = health;
         }
     }
     let wanted = facts.csv.spec.install.spec.iter().flat_map(|strategy| &strategy.deployments);
-    writes.extend(deployment::leftovers(facts.csv, wanted, facts.deployments.iter()));
+    writes.extend(deployment::leftovers(facts.csv, wanted, facts.deployments));
     (worst, writes)
 }
 

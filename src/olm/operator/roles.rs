@@ -20,7 +20,7 @@ const LEVELS: [(&str, &[&str]); 3] =
 const MAX_NAME: usize = 253;
 
 /// An API that is provided.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Api {
     /// What the names of its roles begin with, such as `widgets.example.com-v1`.
     base: String,
@@ -127,11 +127,20 @@ pub(crate) fn of_group(group: &Group<'_>, apis: &Apis, has_second: impl Fn(&str)
         object
     };
     let both = |(level, _): (&str, &[&str])| {
-        let second = format!("{name}-{level}");
+        let second = second(name, level);
         let second = has_second(&second).then(|| role(&second, level));
         [Some(role(&group_role(namespace, name, level), level)), second].into_iter().flatten()
     };
     LEVELS.into_iter().flat_map(both).collect()
+}
+
+/// The second names of the roles of a group.
+pub(crate) fn seconds(group: &str) -> [String; 3] {
+    LEVELS.map(|(level, _)| second(group, level))
+}
+
+fn second(group: &str, level: &str) -> String {
+    format!("{group}-{level}")
 }
 
 fn group_role(namespace: &str, name: &str, level: &str) -> String {

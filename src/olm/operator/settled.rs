@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// By what objects are made for.
 #[derive(Debug, Default)]
-pub(crate) struct Settled(BTreeMap<String, Entry>);
+pub(crate) struct Settled {
+    /// By what objects are made for.
+    entries: BTreeMap<String, Entry>,
+    /// What all of them are made from, and among which objects none was missing and none was left over.
+    whole: Option<(u64, Arc<Known>)>,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -33,7 +37,7 @@ fn version(known: &Known, id: &Id) -> Option<String> {
 impl Settled {
     /// The objects, if they are as they have to be.
     pub(super) fn ids(&mut self, what: &str, from: u64, known: &Arc<Known>) -> Option<Vec<Id>> {
-        let entry = self.0.get_mut(what).filter(|entry| entry.from == from)?;
+        let entry = self.entries.get_mut(what).filter(|entry| entry.from == from)?;
         let is_same = |(id, of): &(Id, String)| version(known, id).as_ref() == Some(of);
         if !Arc::ptr_eq(&entry.among, known) && !entry.objects.iter().all(is_same) {
             return None;
@@ -46,10 +50,19 @@ impl Settled {
     pub(super) fn settle(&mut self, what: String, from: u64, objects: &[Value], known: &Arc<Known>) {
         let objects = objects.iter().filter_map(Id::of).filter_map(|id| Some((version(known, &id)?, id)));
         let objects = objects.map(|(version, id)| (id, version)).collect();
-        self.0.insert(what, Entry { from, objects, among: known.clone() });
+        self.entries.insert(what, Entry { from, objects, among: known.clone() });
+    }
+
+    /// Whether there was nothing to write at all where all was made from this.
+    pub(super) fn is_whole(&self, from: u64, known: &Arc<Known>) -> bool {
+        self.whole.as_ref().is_some_and(|(of, among)| *of == from && Arc::ptr_eq(among, known))
+    }
+
+    pub(super) fn settle_whole(&mut self, from: u64, known: &Arc<Known>) {
+        self.whole = Some((from, known.clone()));
     }
 
     pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
-        self.0.retain(|what, _| is_kept(what));
+        self.entries.retain(|what, _| is_kept(what));
     }
 }

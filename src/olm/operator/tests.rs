@@ -228,7 +228,7 @@ impl Cluster {
             siblings: &siblings,
             groups: &groups,
             world: &world,
-            deployments: &self.deployments,
+            deployments: &self.deployments.iter().map(|(name, it)| (name.as_str(), it)).collect(),
             conditions: &conditions,
             subscribers: &self.subscribers,
             proxy: &self.proxy,

@@ -29,7 +29,7 @@ pub(crate) struct Namespace<'a> {
     pub csvs: BTreeMap<&'a str, &'a ClusterServiceVersion>,
     pub groups: Vec<Group<'a>>,
     pub conditions: BTreeMap<&'a str, &'a OperatorCondition>,
-    pub deployments: BTreeMap<String, deployment::Live>,
+    pub deployments: BTreeMap<&'a str, &'a deployment::Live>,
     /// All of its ClusterServiceVersions can be read.
     pub is_whole: bool,
     pub subscribers: &'a [Subscriber],
@@ -155,10 +155,14 @@ impl<'a> Namespace<'a> {
         (apis, namespaces): (Verdict, &'b Namespaces),
         copies: impl FnOnce(&str, &[String]) -> book::Copies,
     ) -> Tenant<'b> {
-        let group = self.groups.first();
-        let targets =
-            group.filter(|group| !group.is_global()).map(|group| group.targets.as_slice()).unwrap_or_default();
-        Tenant { apis, namespaces, copies: copies(csv.metadata.name.as_deref().unwrap_or_default(), targets) }
+        let copies = copies(csv.metadata.name.as_deref().unwrap_or_default(), self.targets());
+        Tenant { apis, namespaces, copies }
+    }
+
+    /// The namespaces that its group selects; none where these are all of them.
+    pub(crate) fn targets(&self) -> &[String] {
+        let group = self.groups.first().filter(|group| !group.is_global());
+        group.map(|group| group.targets.as_slice()).unwrap_or_default()
     }
 
     /// The account whose rights count for what is installed in it; empty for none.

@@ -50,7 +50,8 @@ const CONTAINER: Part = Part::Fields(&[
 /// The Deployment as it is wanted, with what stays of the one that there is: then that is no difference.
 pub(super) fn kept(mut desired: Value, live: &Live) -> Value {
     let is_written = written_hash(&desired).is_some_and(|wanted| written_hash(&live.object) == Some(wanted));
-    let place = Place::new(&live.writers, MANAGER);
+    let entries = live.writers.read();
+    let place = Place::new(&entries, MANAGER);
     add(&DEPLOYMENT, &mut desired, &live.object, &place, is_written);
     desired
 }
@@ -60,7 +61,7 @@ pub(super) fn kept(mut desired: Value, live: &Live) -> Value {
 pub(super) fn without_former(desired: &Value, live: &Live) -> Value {
     let mut object = (*live.object).clone();
     if written_hash(desired) != written_hash(&live.object) {
-        leave(&DEPLOYMENT, &mut object, desired, &Place::new(&live.writers, MANAGER));
+        leave(&DEPLOYMENT, &mut object, desired, &Place::new(&live.writers.read(), MANAGER));
     }
     object
 }

@@ -1,6 +1,7 @@
 //! What others write to the Deployment of an operator: what its version names is changed back, and all else stays.
 
 use super::*;
+use crate::object::writers;
 use crate::olm::operator::deployment::Write;
 
 const TEMPLATE: &str = "/spec/template/spec";
@@ -27,7 +28,10 @@ impl Cluster {
         let fields = json!({"f:spec": {"f:template": {"f:spec": fields}}});
         let entry =
             json!({"manager": manager, "operation": "Update", "time": "2026-01-02T03:04:05Z", "fieldsV1": fields});
-        Arc::make_mut(&mut self.deployments.get_mut("server").unwrap().writers).push(entry);
+        let live = self.deployments.get_mut("server").unwrap();
+        let mut entries = live.writers.read();
+        entries.push(entry);
+        live.writers = writers::Text::of(&entries);
         self
     }
 

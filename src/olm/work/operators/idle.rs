@@ -10,6 +10,7 @@ use crate::olm::operator::turn::Namespace;
 use crate::olm::operator::{Group, Tenant};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// All of them are looked at again after this time, if something happens: whatever nothing tells of is found then.
@@ -30,13 +31,40 @@ struct Before {
     all: Instant,
 }
 
+/// What the group of a namespace means for its ClusterServiceVersions, by their names.
+pub(super) type Verdicts = Arc<BTreeMap<String, Verdict>>;
+
 /// What else a namespace depends on.
 struct Found {
-    /// Of its ClusterServiceVersions, in their order: what its group means for them, and their copies.
-    tenants: Vec<(Verdict, Copies)>,
+    others: Others,
     /// When there is something to do although nothing has changed.
     next: Option<Timestamp>,
     reach: Reach,
+}
+
+/// What groups and copies mean for the ClusterServiceVersions of a namespace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Others {
+    verdicts: Verdicts,
+    /// The namespaces that its group selects.
+    targets: Vec<String>,
+    /// Those in them, by the names of their originals.
+    copies: Vec<(String, Copies)>,
+}
+
+impl Others {
+    /// `tenants`: of its ClusterServiceVersions, in their order.
+    pub(super) fn of(namespace: &Namespace<'_>, verdicts: Verdicts, tenants: Vec<Tenant<'_>>) -> Others {
+        let copies = namespace.csvs.keys().zip(tenants).map(|(name, tenant)| ((*name).to_owned(), tenant.copies));
+        Others { verdicts, copies: copies.collect(), targets: namespace.targets().to_vec() }
+    }
+
+    /// `copies`: those of a ClusterServiceVersion in these namespaces.
+    fn are(&self, verdicts: &Verdicts, copies: &dyn Fn(&str, &[String]) -> Copies) -> bool {
+        let has_same = |(name, known): &(String, Copies)| copies(name, &self.targets) == *known;
+        (Arc::ptr_eq(&self.verdicts, verdicts) || self.verdicts == *verdicts)
+            && (self.targets.is_empty() || self.copies.iter().all(has_same))
+    }
 }
 
 /// Whose accounts, rights and objects a namespace depends on.
@@ -106,28 +134,18 @@ impl Idle {
     /// Whether there is nothing to do in a namespace either, and when there will be. After [`Idle::begin`].
     pub(super) fn is_idle(
         &self,
-        (namespace, tenants): (&str, &[Tenant<'_>]),
+        namespace: &str,
+        (verdicts, copies): (&Verdicts, &dyn Fn(&str, &[String]) -> Copies),
         now: Timestamp,
     ) -> Option<Option<Timestamp>> {
         let found = self.namespaces.get(namespace)?;
-        let is_same = |((apis, copies), tenant): (&(Verdict, Copies), &Tenant<'_>)| {
-            *apis == tenant.apis && *copies == tenant.copies
-        };
-        let holds = found.next.is_none_or(|next| now < next)
-            && found.tenants.len() == tenants.len()
-            && found.tenants.iter().zip(tenants).all(is_same);
+        let holds = found.next.is_none_or(|next| now < next) && found.others.are(verdicts, copies);
         holds.then_some(found.next)
     }
 
     /// There was nothing to do in a namespace, and will be then.
-    pub(super) fn keep(
-        &mut self,
-        (namespace, reach): (&str, Reach),
-        tenants: Vec<Tenant<'_>>,
-        next: Option<Timestamp>,
-    ) {
-        let tenants = tenants.into_iter().map(|tenant| (tenant.apis, tenant.copies)).collect();
-        self.namespaces.insert(namespace.to_owned(), Found { tenants, next, reach });
+    pub(super) fn keep(&mut self, (namespace, reach): (&str, Reach), others: Others, next: Option<Timestamp>) {
+        self.namespaces.insert(namespace.to_owned(), Found { others, next, reach });
     }
 
     pub(super) fn forget(&mut self, namespace: &str) {

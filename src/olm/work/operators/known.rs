@@ -53,13 +53,13 @@ impl Known {
         }
     }
 
-    pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
+    /// Of namespaces with ClusterServiceVersions, OperatorGroups or OperatorConditions.
+    pub(super) fn names(&self) -> BTreeSet<&str> {
         let ids = self.derived.csvs.keys().chain(self.derived.groups.keys()).chain(self.derived.conditions.keys());
-        let names: BTreeSet<&str> = ids.map(|(namespace, _)| namespace.as_str()).collect();
-        names.into_iter().map(|name| self.namespace(name))
+        ids.map(|(namespace, _)| namespace.as_str()).collect()
     }
 
-    fn namespace<'a>(&'a self, name: &'a str) -> Namespace<'a> {
+    pub(super) fn namespace<'a>(&'a self, name: &'a str) -> Namespace<'a> {
         let group = |(_, it): (&Id, &'a Arc<GroupView>)| Group {
             object: &it.0,
             targets: group::targets(&it.0.spec, &self.derived.namespaces),
@@ -69,9 +69,7 @@ impl Known {
             csvs: within(&self.derived.csvs, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
             groups: within(&self.derived.groups, name).map(group).collect(),
             conditions: within(&self.derived.conditions, name).map(|((_, id), it)| (id.as_str(), &*it.0)).collect(),
-            deployments: within(&self.derived.deployments, name)
-                .map(|((_, id), it)| (id.clone(), it.clone()))
-                .collect(),
+            deployments: within(&self.derived.deployments, name).map(|((_, id), it)| (id.as_str(), it)).collect(),
             is_whole: self.unread_csvs.iter().all(|(of, _)| of != name),
             subscribers: self.derived.subscribers.get(name).map(Vec::as_slice).unwrap_or_default(),
         }

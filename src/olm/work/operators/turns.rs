@@ -1,6 +1,6 @@
 //! What is done for operators and groups in each turn, whoever performs it: it is looked at again only where something has changed.
 
-use super::idle::{Around, Idle, Reach};
+use super::idle::{Around, Idle, Others, Reach, Verdicts};
 use super::known::Known;
 use super::served::Kinds;
 use super::views::Csv;
@@ -13,6 +13,7 @@ use crate::olm::operator::tenancy::{self, Tenancy, Verdict};
 use crate::olm::operator::turn::{self, Act, Namespace, of_copies, of_groups, of_namespace};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What was found in turns before.
@@ -20,14 +21,11 @@ use std::time::Instant;
 pub(crate) struct Turns {
     idle: Idle,
     settled: Settled,
-    /// What groups mean for ClusterServiceVersions.
-    verdicts: Verdicts,
+    /// What groups mean for ClusterServiceVersions, by their namespaces.
+    verdicts: BTreeMap<String, Verdicts>,
     /// Nothing else was to be done for groups.
     are_groups_settled: bool,
 }
-
-/// By namespace and name.
-type Verdicts = BTreeMap<(String, String), Verdict>;
 
 /// What a turn depends on that is no object which is followed.
 #[derive(Clone, Copy)]
@@ -50,18 +48,18 @@ impl Turns {
         (now, at): (Timestamp, Instant),
         act: &mut Act<'_>,
     ) -> Option<Timestamp> {
-        let namespaces: Vec<Namespace<'_>> = known.namespaces().collect();
+        let names = known.names();
         self.idle.begin(Around { known, served: beside.served, refused: beside.refused }, at);
         let is_same = self.are_groups_settled && self.idle.has_same_groups(known);
-        let tenants: Vec<tenancy::Tenant<'_>> =
-            if is_same { Vec::new() } else { namespaces.iter().flat_map(Namespace::tenants).collect() };
+        let all: Vec<Namespace<'_>> =
+            if is_same { Vec::new() } else { names.iter().map(|name| known.namespace(name)).collect() };
+        let tenants: Vec<tenancy::Tenant<'_>> = all.iter().flat_map(Namespace::tenants).collect();
         let tenancy = (!is_same).then(|| Tenancy::new(&tenants));
         if let Some(tenancy) = &tenancy {
-            let of = |namespace: &Namespace<'_>| -> Vec<_> {
-                let all = namespace.verdicts(tenancy);
-                all.map(|(name, verdict)| ((namespace.name.to_owned(), name.to_owned()), verdict)).collect()
+            let of = |namespace: &Namespace<'_>| -> Verdicts {
+                Arc::new(namespace.verdicts(tenancy).map(|(name, verdict)| (name.to_owned(), verdict)).collect())
             };
-            self.verdicts = namespaces.iter().flat_map(of).collect();
+            self.verdicts = all.iter().map(|namespace| (namespace.name.to_owned(), of(namespace))).collect();
         }
         let world = known.world(beside.served);
         let has_other_role = |name: &str| known.has_other_role(name);
@@ -76,13 +74,13 @@ impl Turns {
             has_other_role: &has_other_role,
         };
         let (mut next, mut room) = (None, Room::of(known.csvs(), now));
-        for namespace in &namespaces {
-            let again = self.bring(namespace, (known, around, &mut room), beside, now, act);
+        for name in names {
+            let again = self.bring(name, (known, around, &mut room), beside, now, act);
             next = next.into_iter().chain(again).min();
         }
         if let Some(tenancy) = &tenancy {
             let mut are_settled = true;
-            of_groups(&namespaces, tenancy, around, &mut self.settled, &mut |action| {
+            of_groups(&all, tenancy, around, &mut self.settled, &mut |action| {
                 are_settled = false;
                 act(action);
             });
@@ -105,31 +103,34 @@ impl Turns {
     /// Returns when something has to be done in the namespace although nothing has changed.
     fn bring(
         &mut self,
-        namespace: &Namespace<'_>,
+        name: &str,
         (known, around, room): (&Known, turn::Around<'_>, &mut Room),
         beside: Beside<'_>,
         now: Timestamp,
         act: &mut Act<'_>,
     ) -> Option<Timestamp> {
-        let certificates = (beside.certificates)(namespace.name);
-        let copies =
-            |name: &str, targets: &[String]| (beside.copies)(&(namespace.name.to_owned(), name.to_owned()), targets);
-        let verdict = |name: &str| {
-            let known = self.verdicts.get(&(namespace.name.to_owned(), name.to_owned()));
-            known.cloned().unwrap_or(Verdict::Free)
-        };
-        let tenant = |(name, csv): (&&str, &&Csv)| namespace.tenant(csv, (verdict(name), known.labels()), copies);
-        let tenants: Vec<Tenant<'_>> = namespace.csvs.iter().map(tenant).collect();
+        let certificates = (beside.certificates)(name);
+        let copies = |csv: &str, targets: &[String]| (beside.copies)(&(name.to_owned(), csv.to_owned()), targets);
+        let verdicts = self.verdicts.get(name).cloned().unwrap_or_default();
         // Nothing tells of a certificate as long as it is only made here.
         if certificates.is_empty()
-            && let Some(next) = self.idle.is_idle((namespace.name, &tenants), now)
+            && let Some(next) = self.idle.is_idle(name, (&verdicts, &copies), now)
         {
             return next;
         }
-        let (acts, next) = of_namespace(namespace, (&tenants, &certificates), (around, room), now, act);
+        let namespace = known.namespace(name);
+        let tenant = |(name, csv): (&&str, &&Csv)| {
+            let verdict = verdicts.get(*name).cloned().unwrap_or(Verdict::Free);
+            namespace.tenant(csv, (verdict, known.labels()), copies)
+        };
+        let tenants: Vec<Tenant<'_>> = namespace.csvs.iter().map(tenant).collect();
+        let (acts, next) = of_namespace(&namespace, (&tenants, &certificates), (around, room), now, act);
         match acts || !certificates.is_empty() {
-            true => self.idle.forget(namespace.name),
-            false => self.idle.keep((namespace.name, Reach::of(namespace)), tenants, next),
+            true => self.idle.forget(name),
+            false => {
+                let others = Others::of(&namespace, verdicts, tenants);
+                self.idle.keep((name, Reach::of(&namespace)), others, next);
+            }
         }
         next
     }
@@ -145,7 +146,6 @@ mod tests {
     use crate::olm::work::operators::seen::Seen;
     use crate::olm::work::operators::seen::tests::put;
     use serde_json::{Value, json};
-    use std::sync::Arc;
 
     /// The first turn.
     fn turned(seen: &Seen, act: &mut Act<'_>) {

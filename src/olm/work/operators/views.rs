@@ -2,6 +2,7 @@
 
 use super::whole::Whole;
 use crate::cluster::followed::View;
+use crate::object::writers;
 use crate::olm::api::cluster_service_version::ClusterServiceVersion;
 use crate::olm::api::olm_config::OLMConfig;
 use crate::olm::api::operator_condition::OperatorCondition;
@@ -160,7 +161,7 @@ impl View for ProxyView {
 pub(crate) struct DeploymentView {
     version: String,
     pub object: Arc<Value>,
-    pub writers: Arc<Vec<Value>>,
+    pub writers: writers::Text,
     pub scaled: bool,
     pub membership: Belonging,
 }
@@ -170,7 +171,7 @@ impl View for DeploymentView {
 
     fn of(object: Whole) -> Self {
         let (version, scaled) = (version(&object.metadata), object.is_scaled());
-        let writers = Arc::new(object.writers());
+        let writers = object.writers();
         let membership = membership(&object);
         DeploymentView {
             version,

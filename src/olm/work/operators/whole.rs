@@ -1,5 +1,6 @@
 //! Objects as the API server has them: what is newer than this program stays.
 
+use crate::object::writers;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -27,9 +28,9 @@ impl Whole {
     }
 
     /// Who has written which fields.
-    pub(crate) fn writers(&self) -> Vec<Value> {
+    pub(crate) fn writers(&self) -> writers::Text {
         let entries = self.metadata.managed_fields.iter().flatten().filter(|it| it.subresource.is_none());
-        entries.filter_map(|it| serde_json::to_value(it).ok()).collect()
+        writers::Text::of(&entries.collect::<Vec<_>>())
     }
 
     /// A field; its default where it is missing or has another form.
@@ -64,7 +65,7 @@ mod tests {
                 "metadata": {"name": "a", "managedFields": [entry(subresource.clone())]}});
             let whole: Whole = serde_json::from_value(object).unwrap();
             assert_eq!(whole.is_scaled(), scaled);
-            assert_eq!(whole.writers().len(), usize::from(subresource.is_null()));
+            assert_eq!(whole.writers().read().len(), usize::from(subresource.is_null()));
             assert_eq!(whole.field::<Map<String, Value>>("spec")["replicas"], 2);
             assert_eq!(whole.field::<Vec<Value>>("spec"), Vec::<Value>::new());
             let object = whole.into_value(("apps/v1", "Deployment"));

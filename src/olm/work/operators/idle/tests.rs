@@ -48,8 +48,17 @@ fn known(seen: &Seen, memory: &Memory) -> Known {
     Known::of(seen.clone(), memory, Ok(semver::Version::new(1, 33, 2)))
 }
 
-fn tenant(known: &Known) -> Tenant<'_> {
-    Tenant { apis: Verdict::Free, namespaces: known.labels(), copies: Copies::default() }
+/// The version `a` has this copy in the namespace `mall`, where the group selects that.
+fn others(verdicts: &[(&str, Verdict)], copies: &Copies) -> Others {
+    let verdicts: BTreeMap<String, Verdict> =
+        verdicts.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
+    let copies = vec![("a".to_owned(), copies.clone())];
+    Others { verdicts: Arc::new(verdicts), targets: vec!["mall".to_owned()], copies }
+}
+
+/// Nothing stands in its way, and there is no copy.
+fn usual() -> Others {
+    others(&[("a", Verdict::Free)], &Copies::default())
 }
 
 fn at(second: i64) -> Timestamp {
@@ -75,7 +84,7 @@ impl After {
         let (known, mut idle) = (known(&seen, &memory), Idle::default());
         let (served, refused) = (Kinds::new(), Refused::new());
         idle.begin(Around { known: &known, served: &served, refused: &refused }, at);
-        idle.keep(("shop", reach), vec![tenant(&known)], next);
+        idle.keep(("shop", reach), usual(), next);
         idle.end(known, served, refused, at);
         After { memory, seen, idle, at }
     }
@@ -83,18 +92,22 @@ impl After {
     /// What is found so long after it, and when there will be something to do.
     fn found(
         &mut self,
-        (known, tenants): (&Known, &[Tenant<'_>]),
+        (known, others): (&Known, &Others),
         (served, refused): (&Kinds, &Refused),
         (now, later): (Timestamp, Duration),
     ) -> Option<Option<Timestamp>> {
         self.idle.begin(Around { known, served, refused }, self.at + later);
-        self.idle.is_idle(("shop", tenants), now)
+        let copies = |name: &str, targets: &[String]| {
+            assert_eq!((name, targets), ("a", &["mall".to_owned()][..]));
+            others.copies[0].1.clone()
+        };
+        self.idle.is_idle("shop", (&others.verdicts, &copies), now)
     }
 
     /// Whether there is nothing to do either if that is known.
     fn is_idle(&mut self, known: &Known) -> bool {
         let (served, refused) = (Kinds::new(), Refused::new());
-        self.found((known, &[tenant(known)]), (&served, &refused), (at(0), Duration::ZERO)).is_some()
+        self.found((known, &usual()), (&served, &refused), (at(0), Duration::ZERO)).is_some()
     }
 }
 
@@ -243,20 +256,19 @@ fn kinds_refusals_and_what_the_group_means_are_looked_at_again() {
     let errors = Refused::from([("Service shop/server-service".to_owned(), "no".to_owned())]);
     let mut copies = Copies::default();
     copies.uids.insert("mall".to_owned(), "u".to_owned());
-    let any = known(&seen(), &Memory::default());
-    let same = || vec![tenant(&any)];
+    let (free, waits, none) = (("a", Verdict::Free), ("a", Verdict::Waits), Copies::default());
     let rows = [
-        ("nothing", same(), &no_kinds, &no_errors, true),
-        ("kinds", same(), &kinds, &no_errors, false),
-        ("refusals", same(), &no_kinds, &errors, false),
-        ("its group", vec![Tenant { apis: Verdict::Waits, ..tenant(&any) }], &no_kinds, &no_errors, false),
-        ("a copy", vec![Tenant { copies, ..tenant(&any) }], &no_kinds, &no_errors, false),
-        ("another version", [same(), same()].concat(), &no_kinds, &no_errors, false),
+        ("nothing", usual(), &no_kinds, &no_errors, true),
+        ("kinds", usual(), &kinds, &no_errors, false),
+        ("refusals", usual(), &no_kinds, &errors, false),
+        ("its group", others(&[waits], &none), &no_kinds, &no_errors, false),
+        ("a copy", others(&[free.clone()], &copies), &no_kinds, &no_errors, false),
+        ("another version", others(&[free, ("b", Verdict::Free)], &none), &no_kinds, &no_errors, false),
     ];
-    for (what, tenants, kinds, errors, is_idle) in rows {
+    for (what, others, kinds, errors, is_idle) in rows {
         let mut after = After::turn(None);
         let known = known(&after.seen, &after.memory);
-        let found = after.found((&known, &tenants), (kinds, errors), (at(0), Duration::ZERO));
+        let found = after.found((&known, &others), (kinds, errors), (at(0), Duration::ZERO));
         assert_eq!(found.is_some(), is_idle, "{what}");
     }
 }
@@ -267,7 +279,7 @@ fn namespace_is_looked_at_again_when_its_time_has_come_and_after_a_while_in_any_
     let found = |next: Option<i64>, now: i64, later: Duration| {
         let mut after = After::turn(next.map(at));
         let known = known(&after.seen, &after.memory);
-        after.found((&known, &[tenant(&known)]), (&kinds, &errors), (at(now), later))
+        after.found((&known, &usual()), (&kinds, &errors), (at(now), later))
     };
     assert_eq!(found(Some(10), 9, Duration::ZERO), Some(Some(at(10))));
     assert_eq!(found(Some(10), 10, Duration::ZERO), None);
@@ -277,10 +289,10 @@ fn namespace_is_looked_at_again_when_its_time_has_come_and_after_a_while_in_any_
     let mut after = After::turn(None);
     let now = known(&after.seen, &after.memory);
     let half = (at(0), ALL_AFTER / 2);
-    assert_eq!(after.found((&now, &[tenant(&now)]), (&kinds, &errors), half), Some(None));
+    assert_eq!(after.found((&now, &usual()), (&kinds, &errors), half), Some(None));
     let second = known(&after.seen, &after.memory);
     after.idle.end(second, Kinds::new(), Refused::new(), after.at + half.1);
-    assert_eq!(after.found((&now, &[tenant(&now)]), (&kinds, &errors), (at(0), ALL_AFTER)), None);
+    assert_eq!(after.found((&now, &usual()), (&kinds, &errors), (at(0), ALL_AFTER)), None);
 }
 
 #[test]
