@@ -39,6 +39,8 @@ struct State<V> {
     views: Views<V>,
     /// Names that have been told of since everything is read anew.
     seen: Option<Vec<String>>,
+    /// Names of objects that were written since then: the server may tell what they were before.
+    written: BTreeSet<String>,
     /// The highest resourceVersion that the watch has told of: it tells in the order of these, and so has told of all that is older.
     told: u64,
     /// Everything that exists is known.
@@ -110,6 +112,7 @@ impl<V: View> Followed<V> {
         let state = State {
             views: Views::default(),
             seen: None,
+            written: BTreeSet::new(),
             told: 0,
             ready: false,
             rounds: 0,
@@ -190,13 +193,15 @@ impl<V: View> Followed<V> {
             match event {
                 Ok(Event::Init) => {
                     (state.seen, state.told) = (Some(Vec::new()), 0);
+                    state.written.clear();
                     false
                 }
                 Ok(Event::InitApply(object)) => {
                     let name = name(object.meta());
                     state.seen.iter_mut().for_each(|seen| seen.push(name.clone()));
                     state.on_told(object.meta());
-                    state.put(name, V::of(object), true)
+                    let anew = !state.written.contains(&name);
+                    state.put(name, V::of(object), anew)
                 }
                 Ok(Event::InitDone) => state.complete(),
                 Ok(Event::Apply(object)) => {
@@ -246,6 +251,9 @@ impl<V: View> Followed<V> {
         let name = name(object.meta());
         if version(object.meta()).is_some_and(|version| version <= state.told) && !state.views.contains_key(&name) {
             return;
+        }
+        if state.seen.is_some() {
+            state.written.insert(name.clone());
         }
         let changed = state.put(name, V::of(object), false);
         drop(state);
@@ -362,6 +370,7 @@ impl<V: View> State<V> {
 
     fn complete(&mut self) -> bool {
         let seen: BTreeSet<String> = self.seen.take().unwrap_or_default().into_iter().collect();
+        self.written.clear();
         if self.views.keys().any(|name| !seen.contains(name)) {
             Arc::make_mut(&mut self.views).retain(|name, _| seen.contains(name));
         }
@@ -441,6 +450,26 @@ mod tests {
         followed.on_written(node("c", "21"));
         let expected = [("b", "20"), ("c", "21")].map(|(name, version)| (name.to_owned(), version.to_owned()));
         assert_eq!(versions(&followed), expected);
+    }
+
+    /// Many objects are told for a while, and all that is told then was so when that began.
+    #[test]
+    fn what_was_written_while_everything_is_read_anew_is_not_set_back() {
+        let followed: Arc<Followed<NodeView>> = Followed::with([node("a", "50"), node("b", "51")]);
+        followed.on_written(node("b", "52"));
+        followed.on_event(Ok(Event::Init));
+        followed.on_written(node("a", "60"));
+        followed.on_event(Ok(Event::InitApply(node("a", "50"))));
+        followed.on_event(Ok(Event::InitApply(node("b", "20"))));
+        let expected = [("a", "60"), ("b", "20")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        assert_eq!(versions(&followed), expected, "b was written before, and may have been restored since");
+        followed.on_event(Ok(Event::InitDone));
+        assert_eq!(versions(&followed), expected);
+        // The next time it may have been restored, too.
+        for event in [Event::Init, Event::InitApply(node("a", "20")), Event::InitDone] {
+            followed.on_event(Ok(event));
+        }
+        assert_eq!(versions(&followed), [("a".to_owned(), "20".to_owned())]);
     }
 
     #[test]
