@@ -37,6 +37,10 @@ const NOT_READY: Duration = Duration::from_secs(10);
 const LONGEST_RETRY_AFTER: u64 = 30;
 /// Watches on one connection; the server's limit is 100 streams.
 const WATCHES_PER_CONNECTION: usize = 90;
+/// So many bytes of a watch, and of all on a connection, may be on their way to readers that are slow for a moment. The server ends a
+/// watch that it cannot write to, and then everything is told once more.
+const WATCH_WINDOW: u32 = 1 << 20;
+const WATCHES_WINDOW: u32 = 8 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -113,8 +117,8 @@ impl Clients {
 
     fn of(config: kube::Config) -> Result<Self, ClientError> {
         let requests = RequestCounts::default();
-        let call = stack(&config, &requests)?;
-        let watch = stack(&config, &requests)?;
+        let call = stack(&config, &requests, Use::Calls)?;
+        let watch = stack(&config, &requests, Use::Watches)?;
         Ok(Clients { config, call, requests, watches: Mutex::new((watch, 0)), ready: tokio::sync::Mutex::default() })
     }
 
@@ -126,14 +130,14 @@ impl Clients {
         }
         let mut config = self.config.clone();
         config.auth_info.impersonate = Some(user.to_owned());
-        stack(&config, &self.requests).ok()
+        stack(&config, &self.requests, Use::Calls).ok()
     }
 
     /// A client that shows this token and nothing else.
     pub(crate) fn with_token(&self, token: &str) -> Result<Client, ClientError> {
         let mut config = self.config.clone();
         config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
-        stack(&config, &self.requests)
+        stack(&config, &self.requests, Use::Calls)
     }
 
     /// URL of the API server.
@@ -145,7 +149,7 @@ impl Clients {
     pub fn for_watch(&self) -> Result<Client, ClientError> {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         if watches.1 >= WATCHES_PER_CONNECTION {
-            *watches = (stack(&self.config, &self.requests)?, 0);
+            *watches = (stack(&self.config, &self.requests, Use::Watches)?, 0);
         }
         watches.1 += 1;
         Ok(watches.0.clone())
@@ -240,7 +244,14 @@ fn usable(url: &str) -> Result<Uri, ClientError> {
     }
 }
 
-fn stack(config: &kube::Config, requests: &RequestCounts) -> Result<Client, ClientError> {
+/// What the connections of a client are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Calls,
+    Watches,
+}
+
+fn stack(config: &kube::Config, requests: &RequestCounts, of: Use) -> Result<Client, ClientError> {
     let fail = |e: &dyn std::fmt::Display| ClientError::Build(e.to_string());
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -261,8 +272,13 @@ fn stack(config: &kube::Config, requests: &RequestCounts) -> Result<Client, Clie
         .timer(TokioTimer::new())
         .http2_keep_alive_interval(Duration::from_secs(30))
         .http2_keep_alive_timeout(Duration::from_secs(15))
-        .http2_keep_alive_while_idle(true)
-        .http2_adaptive_window(true);
+        .http2_keep_alive_while_idle(true);
+    match of {
+        Use::Calls => client.http2_adaptive_window(true),
+        Use::Watches => {
+            client.http2_initial_stream_window_size(WATCH_WINDOW).http2_initial_connection_window_size(WATCHES_WINDOW)
+        }
+    };
     let http: BoxCloneService<http::Request<GuardedBody>, _, _> = match &config.proxy_url {
         None => BoxCloneService::new(client.build(https.wrap_connector(tcp))),
         Some(proxy) => BoxCloneService::new(client.build(https.wrap_connector(Tunnel::new(proxy.clone(), tcp)))),
