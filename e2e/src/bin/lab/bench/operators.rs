@@ -82,6 +82,7 @@ async fn installed(world: &World, repairs: usize, measured: &mut Measured) -> an
 }
 
 async fn copied(world: &World, window: Duration, measured: &mut Measured) -> anyhow::Result<()> {
+    copies::prepare(world, measured).await?;
     world.spawn(LOOPS).await?;
     copies::made(world, measured).await?;
     rest::measure(world, window, measured).await?;
