@@ -151,7 +151,7 @@ impl Simulation {
                 return Ok(());
             }
         }
-        bail!("not at rest after {most} rounds: {last:#?}")
+        bail!("not at rest after {most} rounds: {last:#?}\n{}", self.world.told())
     }
 
     /// Everything that can be done at this moment. Whether there is nothing left.

@@ -2,7 +2,7 @@
 
 use super::checks;
 use super::specs::{self, CRASHES};
-use super::store::{KINDS, Key, Store, is_going, owners, text};
+use super::store::{KINDS, Key, Store, is_going, label, owners, text};
 use crate::random::SeededRandom;
 use cvo::testing::operator_process::Part;
 use serde_json::{Value, json};
@@ -38,6 +38,22 @@ impl World {
         let config = json!({"apiVersion": "operators.coreos.com/v1", "kind": "OLMConfig", "metadata": {"name": "cluster"}, "spec": {}});
         world.create("OLMConfig", "", &config);
         world
+    }
+
+    /// The ClusterServiceVersions that are no copies, and the groups, for whoever looks for what goes wrong.
+    pub(super) fn told(&self) -> String {
+        let (mut lines, store) = (Vec::new(), &self.store);
+        for (namespace, name, csv) in store.all(CSV).filter(|(_, _, csv)| label(csv, "olm.copiedFrom").is_none()) {
+            let [phase, reason, since] =
+                ["phase", "reason", "lastTransitionTime"].map(|key| text(csv, &format!("/status/{key}")));
+            let (uid, before) = (text(csv, "/metadata/uid"), text(csv, "/spec/replaces"));
+            let going = if is_going(csv) { ", being deleted" } else { "" };
+            lines.push(format!("{namespace}/{name} {uid}: {phase} {reason} since {since}, replaces {before:?}{going}"));
+        }
+        for (namespace, name, group) in store.all("OperatorGroup") {
+            lines.push(format!("group {namespace}/{name}: {} {}", group["spec"], group["status"]));
+        }
+        lines.join("\n")
     }
 
     pub(super) fn create(&mut self, kind: &str, namespace: &str, object: &Value) {
