@@ -59,9 +59,13 @@ pub(super) fn turn(
     status: &ClusterServiceVersionStatus,
     now: Timestamp,
 ) -> Turn {
+    let is_to_come = matches!(status.phase, Phase::Pending | Phase::InstallReady | Phase::Installing);
+    if is_to_come && let Some(turn) = taken(facts) {
+        return turn;
+    }
     match &status.phase {
         Phase::None => Turn::to(State::pending(reason::REQUIREMENTS_UNKNOWN, "requirements not yet checked")),
-        Phase::Pending => taken(facts).unwrap_or_else(|| pending(facts, given)),
+        Phase::Pending => pending(facts, given),
         Phase::InstallReady => with_serving(facts, group, now, |serving| install(facts, serving, now)),
         Phase::Installing => with_serving(facts, group, now, |serving| installing(facts, serving, status, now)),
         Phase::Succeeded => succeeded(facts, (group, given), now),
@@ -146,7 +150,8 @@ fn conflict(facts: &Facts<'_>, strategy: &StrategyDetails) -> Option<State> {
     obstacle(facts, strategy).or_else(foreign)
 }
 
-/// What became Pending or Failed while another version took its place does not come back.
+/// What became Pending or Failed while another version took its place does not come back, and of two that begin again at once one goes
+/// on.
 fn taken(facts: &Facts<'_>) -> Option<Turn> {
     let successor = chain::taken_by(facts.csv, facts.siblings)?;
     Some(replaced_by(facts, successor, "its Deployments are those of a version that replaces it: "))

@@ -299,7 +299,13 @@ fn version_whose_place_is_taken_does_not_come_back() {
         three
     };
     let left = "Replacing/BeingReplaced: its Deployments are those of a version that replaces it: c";
-    let of_it = [("Pending", "RequirementsUnknown"), ("Failed", "InstallCheckFailed"), ("Failed", "NoOperatorGroup")];
+    let of_it = [
+        ("Pending", "RequirementsUnknown"),
+        ("Failed", "InstallCheckFailed"),
+        ("Failed", "NoOperatorGroup"),
+        ("InstallReady", "NeedsReinstall"),
+        ("Installing", "InstallWaiting"),
+    ];
     let takers = [
         ("InstallReady", "AllRequirementsMet"),
         ("Installing", "InstallWaiting"),
