@@ -6,6 +6,7 @@ use axum::{Json, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -29,21 +30,25 @@ impl Webhook {
 
     /// Answers from now on.
     pub async fn serve(cluster: &Cluster, name: &str, router: Router) -> anyhow::Result<Webhook> {
-        let acceptor = TlsAcceptor::from(Arc::new(serving(&cluster.dir().join("pki"))?));
+        let config = Arc::new(serving(&cluster.dir().join("pki"))?);
         let listener = TcpListener::bind(("127.0.0.1", cluster.port(name))).await?;
-        let serving = tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { continue };
-                let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(router.clone()));
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let builder = auto::Builder::new(TokioExecutor::new());
-                    // It does not matter how a connection ends.
-                    let _ended = builder.serve_connection(TokioIo::new(stream), service).await;
-                });
-            }
-        });
+        let serving = tokio::spawn(serve(listener, config, router));
         Ok(Webhook { _serving: AbortOnDropHandle::new(serving) })
+    }
+}
+
+/// Answers all that connect, by TLS.
+pub async fn serve(listener: TcpListener, config: Arc<ServerConfig>, router: Router) {
+    let acceptor = TlsAcceptor::from(config);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(router.clone()));
+        tokio::spawn(async move {
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let builder = auto::Builder::new(TokioExecutor::new());
+            // It does not matter how a connection ends.
+            let _ended = builder.serve_connection(TokioIo::new(stream), service).await;
+        });
     }
 }
 

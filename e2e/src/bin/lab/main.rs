@@ -14,6 +14,7 @@ mod pause;
 mod reach;
 mod registry_front;
 mod serve_folder;
+mod served_operator;
 mod services;
 mod simulate;
 
@@ -63,6 +64,9 @@ enum Command {
     /// Serve the files of a folder over plain HTTP (the signature store and the update graph of a test cluster).
     #[command(hide = true)]
     ServeFolder(serve_folder::ServeFolder),
+    /// What the API server asks of a sample operator: an API, or webhooks.
+    #[command(hide = true)]
+    ServedOperator(served_operator::ServedOperator),
     /// Make Services reachable, and their names (in place of kube-proxy and CoreDNS on a node).
     #[command(hide = true)]
     Services(services::Services),
@@ -76,7 +80,7 @@ async fn main() -> ExitCode {
     if let Some(outcome) = node_commands::by_name(&arguments) {
         return code(outcome);
     }
-    let outcome = match Arguments::parse().command {
+    let outcome = match Arguments::parse_from(served_operator::renamed(arguments)).command {
         Command::Bench(bench) => bench::run(bench).await,
         Command::Catalog(command) => catalog::run(&command),
         Command::Chaos(chaos) => chaos::run(chaos).await,
@@ -89,6 +93,7 @@ async fn main() -> ExitCode {
         Command::Reach(reach) => reach::run(reach).await,
         Command::RegistryFront(front) => registry_front::run(front).await,
         Command::ServeFolder(serve) => serve_folder::run(serve).await,
+        Command::ServedOperator(args) => served_operator::run(args).await,
         Command::Services(services) => services::run(services).await,
         Command::Simulate(simulate) => simulate::run(&simulate),
     };

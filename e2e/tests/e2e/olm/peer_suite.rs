@@ -27,7 +27,9 @@ const DATA: &str = "OLM_E2E_DATA";
 const LABELS: &str = "OLM_E2E_LABELS";
 const FOCUS: &str = "OLM_E2E_FOCUS";
 /// What runs where nothing else is said.
-const USUAL_LABELS: &str = "Subscription || InstallPlan || CRDs || CatalogExclusion || CatalogSource";
+const USUAL_LABELS: &str = "Subscription || InstallPlan || CRDs || CatalogExclusion || CatalogSource || \
+    ClusterServiceVersion || OperatorGroup || Webhooks || FailForward || DisablingCopiedCSVs || GarbageCollection || \
+    PackageManifest || Operator || UserDefinedServiceAccount || ScopedClient || OperatorCondition || APIDeprecation || ObjectTypes";
 /// Where the suite installs operators that are for all namespaces.
 const OPERATORS: &str = "operators";
 /// The catalog that the suite waits for before its first spec.

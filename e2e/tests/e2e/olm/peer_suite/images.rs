@@ -1,5 +1,8 @@
 //! The images that the suite names: bundles and catalogs with the names that it expects in them, and a server of catalogs.
 
+mod objects;
+mod served;
+
 use std::path::Path;
 
 use cvo::testing::api::olm::NAMESPACE;
@@ -14,6 +17,10 @@ use super::IDLE;
 pub(super) const COMMUNITY: &str = "quay.io/community/catalog:1";
 /// What some operators of the suite run, whatever it is told.
 const USUAL_OPERATOR: &str = "bitnami/nginx:latest";
+/// What it is as well.
+const OTHER_OPERATOR: &str = "openshift-scale/nginx:latest";
+/// Where the program is in it.
+const IN_IMAGE: &str = "/usr/bin/lab";
 /// The server of catalogs in pods of the suite.
 const OPM: &str = "operator-framework/opm:latest";
 const EXAMPLE: [(&str, &str); 1] = [("example.com", "TestA")];
@@ -80,11 +87,19 @@ impl Version<'_> {
 
     /// Pushes its bundle, with another ClusterServiceVersion than its own where one is given.
     async fn push(&self, registry: &str, image: &str, csv: Option<Value>) {
+        self.push_with(registry, image, csv, &[]).await;
+    }
+
+    /// Pushes its bundle with more objects.
+    async fn push_with(&self, registry: &str, image: &str, csv: Option<Value>, objects: &[Value]) {
         let csv = csv.unwrap_or_else(|| self.csv()).to_string().into_bytes();
         let mut content = vec![("manifests/csv.yaml".to_owned(), csv)];
         for (group, kind) in self.kinds {
             let definition = definition(group, kind).to_string().into_bytes();
             content.push((format!("manifests/{}.yaml", kind.to_lowercase()), definition));
+        }
+        for (index, object) in objects.iter().enumerate() {
+            content.push((format!("manifests/object-{index}.yaml"), object.to_string().into_bytes()));
         }
         let named = |key: &str| format!("operators.operatorframework.io.bundle.{key}.v1");
         let labels = [("mediatype", "registry+v1"), ("manifests", "manifests/"), ("metadata", "metadata/")];
@@ -114,10 +129,16 @@ impl Version<'_> {
 
 /// A package with one channel.
 fn package(name: &str, channel: &str, entries: Vec<Value>, bundles: Vec<Value>) -> Vec<Value> {
-    let mut blobs = vec![
-        json!({"schema": "olm.package", "name": name, "defaultChannel": channel}),
-        json!({"schema": "olm.channel", "package": name, "name": channel, "entries": entries}),
-    ];
+    package_with(name, vec![(channel, entries)], bundles)
+}
+
+/// A package, and the entries of each channel; the first one is the default.
+fn package_with(name: &str, channels: Vec<(&str, Vec<Value>)>, bundles: Vec<Value>) -> Vec<Value> {
+    let default = channels.first().map(|(name, _)| *name);
+    let mut blobs = vec![json!({"schema": "olm.package", "name": name, "defaultChannel": default})];
+    let channel =
+        |(channel, entries)| json!({"schema": "olm.channel", "package": name, "name": channel, "entries": entries});
+    blobs.extend(channels.into_iter().map(channel));
     blobs.extend(bundles);
     blobs
 }
@@ -133,7 +154,12 @@ pub(super) async fn push_all(cluster: &Cluster, opm: Option<&Path>) {
     push_examples(&registry).await;
     push_busy(&registry).await;
     push_kiali(&registry).await;
-    push_idle(&registry).await;
+    objects::push(&registry).await;
+    served::push(&registry).await;
+    let usual = [(USUAL_OPERATOR, IN_IMAGE), (OTHER_OPERATOR, IN_IMAGE), served::API];
+    for (image, path) in usual {
+        push_operator(&registry, image, path).await;
+    }
     let (_, community) = COMMUNITY.split_once('/').unwrap();
     let text = super::super::catalog("community", "1.0.0");
     super::super::push(&registry, community, &[("configs/catalog.json", text.as_bytes())], &[]).await;
@@ -196,9 +222,31 @@ async fn push_busy(registry: &str) {
     let index = |number: &str| format!("olmtest/busybox-dependencies-index:{number}-with-ListBundles-method");
     push_catalog(registry, &index("1.0.0"), &content(1)).await;
     push_catalog(registry, &index("2.0.0"), &content(2)).await;
-    for (tag, count) in [("old", 1), ("related", 1), ("new", 2)] {
-        push_catalog(registry, &format!("olmtest/catsrc-update-test:{tag}"), &content(count)).await;
+    for (tag, blobs) in [("old", content(1)), ("related", [content(1), related()].concat()), ("new", content(2))] {
+        push_catalog(registry, &format!("olmtest/catsrc-update-test:{tag}"), &blobs).await;
     }
+}
+
+/// A package that says which images it needs. It is only looked at.
+fn related() -> Vec<Value> {
+    let named =
+        |name: &str, digest: &str| json!({"name": name, "image": format!("quay.io/coreos/{name}@sha256:{digest}")});
+    let images = [
+        named("etcd", "3816b6daf9b66d6ced6f0f966314e2d4f894982c6b1493061502f8c2bf86ac84"),
+        named("etcd", "49d3d4a81e0d030d3f689e7167f23e120abf955f7d08dbedf3ea246485acee9f"),
+        named("etcd-operator", "c0301e4686c3ed4206e370b42de5a3bd2229b9fb4906cf85f3f30650424abec2"),
+    ];
+    let version = Version {
+        operator: "etcdoperator",
+        package: "etcd-test",
+        version: "0.9.0",
+        replaces: "",
+        kinds: &[],
+        everywhere: false,
+    };
+    let mut bundle = version.offered("olmtest/etcd-bundle:0.9.0", &[]);
+    bundle["relatedImages"] = json!(images);
+    package("etcd-test", "alpha", vec![version.entry()], vec![bundle])
 }
 
 async fn push_kiali(registry: &str) {
@@ -216,10 +264,8 @@ async fn push_kiali(registry: &str) {
     push_catalog(registry, "operator-framework/ci-index:latest", &blobs).await;
 }
 
-/// An operator that does nothing.
-async fn push_idle(registry: &str) {
-    let to = format!("{registry}/{USUAL_OPERATOR}");
-    let path = "/usr/bin/lab";
+/// An operator that does nothing, unless it is told what to do.
+async fn push_operator(registry: &str, image: &str, path: &str) {
     let build = Cvo::new([
         "image-build",
         "--uncompressed",
@@ -230,6 +276,7 @@ async fn push_idle(registry: &str) {
         "--entrypoint",
         "pause",
     ]);
+    let to = format!("{registry}/{image}");
     build.flag("--binary", lab().unwrap()).flag("--to-image", to).output().await.unwrap();
 }
 
