@@ -1,6 +1,7 @@
 //! The end-to-end suite of operator-lifecycle-manager, which is built elsewhere, against the component in three Deployments.
 
 mod deployed;
+mod held;
 mod images;
 mod specs;
 
@@ -78,6 +79,7 @@ async fn specs_of_the_other_suite_pass_but_for_named_differences() {
     images::mirror(&cluster).await;
     deployed::install(&cluster, &image).await;
     offer(&cluster).await;
+    let _held = held::hold(&cluster).await;
     let folder = folder_of_this_run();
     let report = run(&cluster, &given, &folder).await;
     let specs = specs::read(&report);

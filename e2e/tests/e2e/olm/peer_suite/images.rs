@@ -244,7 +244,9 @@ fn related() -> Vec<Value> {
         kinds: &[],
         everywhere: false,
     };
-    let mut bundle = version.offered("olmtest/etcd-bundle:0.9.0", &[]);
+    let metadata =
+        json!({"type": "olm.csv.metadata", "value": {"displayName": "etcd", "provider": {"name": "Example"}}});
+    let mut bundle = version.offered("olmtest/etcd-bundle:0.9.0", &[metadata]);
     bundle["relatedImages"] = json!(images);
     package("etcd-test", "alpha", vec![version.entry()], vec![bundle])
 }
