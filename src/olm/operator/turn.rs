@@ -2,6 +2,7 @@
 //! together. Everything that is to be written is told as an action, and whoever performs it decides nothing.
 
 mod groups;
+mod orphans;
 
 use super::copies::{self, book};
 use super::deployment::config::{Proxy, Subscriber};
@@ -43,6 +44,8 @@ pub(crate) struct Around<'a> {
     pub namespaces: &'a Namespaces,
     /// There are no other groups than those that are known.
     pub has_all_groups: bool,
+    /// There are no other ClusterServiceVersions either.
+    pub has_all_csvs: bool,
     pub proxy: &'a Proxy,
     pub components: &'a Arc<component::Known>,
     /// Why objects cannot be written, by kind and name.

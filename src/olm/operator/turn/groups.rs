@@ -1,7 +1,7 @@
 //! What is kept for OperatorGroups besides their operators: labels of their namespaces, and the APIs that they provide with the roles for
-//! them.
+//! them. And what belongs to no version of any namespace goes.
 
-use super::{Act, Action, Around, Namespace};
+use super::{Act, Action, Around, Namespace, orphans};
 use crate::olm::api::cluster_service_version::{ClusterServiceVersion, Phase};
 use crate::olm::operator::Group;
 use crate::olm::operator::apis::Apis;
@@ -34,6 +34,7 @@ pub(crate) fn of_groups(
             act(Action::Group { group: group.object, patch });
         }
     }
+    orphans::end(namespaces, around, act);
     let apis = apis(namespaces, around);
     let providers = providers(namespaces, tenancy, around);
     let from = fingerprint(&(&apis, &providers, around.has_all_groups));

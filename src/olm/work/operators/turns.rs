@@ -68,6 +68,7 @@ impl Turns {
             world: &world,
             namespaces: known.labels(),
             has_all_groups: known.has_all_groups(),
+            has_all_csvs: known.unread_csvs().is_empty(),
             proxy: known.proxy(),
             components,
             refused: beside.refused,
@@ -140,7 +141,7 @@ impl Turns {
 mod tests {
     use super::*;
     use crate::olm::api::keys::{annotation, label};
-    use crate::olm::operator::component::Write;
+    use crate::olm::operator::component::{Kind, Write};
     use crate::olm::operator::turn::Action;
     use crate::olm::work::operators::memory::Memory;
     use crate::olm::work::operators::seen::Seen;
@@ -246,6 +247,38 @@ mod tests {
         }
         Arc::make_mut(&mut seen.roles.cluster_roles).remove("one-view");
         assert_eq!(written(&seen), ["create one-view"]);
+    }
+
+    /// The API of packages stays: where another implementation was replaced, the version that its labels name is gone.
+    #[test]
+    fn api_of_a_version_that_does_not_exist_goes_where_all_versions_are_known() {
+        let api = |owner: &str| {
+            let labels = json!({label::OWNER: owner, label::OWNER_NAMESPACE: "shop", label::OWNER_KIND: "ClusterServiceVersion"});
+            json!({"metadata": {"uid": "u", "labels": labels}, "spec": {}})
+        };
+        let mut seen = Seen::default();
+        put(&mut seen.csvs, "shop/a", json!({"metadata": {"uid": "a"}, "spec": {}}));
+        put(&mut seen.api_services, "v1.own.example.com", api("a"));
+        put(&mut seen.api_services, "v1.lost.example.com", api("b"));
+        put(&mut seen.api_services, "v1.packages.operators.coreos.com", api("packageserver"));
+        put(&mut seen.api_services, "v1.other.example.com", json!({"metadata": {"uid": "u"}, "spec": {}}));
+        let gone = |seen: &Seen| {
+            let mut gone = Vec::new();
+            turned(seen, &mut |action| {
+                if let Action::Component(Write::Delete { id, .. }) = action
+                    && id.kind == Kind::ApiService
+                {
+                    gone.push(id.name);
+                }
+            });
+            gone
+        };
+        assert_eq!(gone(&seen), ["v1.lost.example.com"]);
+        seen.unread_csvs.push(("shop".to_owned(), "b".to_owned()));
+        assert_eq!(gone(&seen), [""; 0]);
+        seen.unread_csvs.clear();
+        Arc::make_mut(&mut seen.csvs).remove("shop/a");
+        assert_eq!(gone(&seen), ["v1.lost.example.com", "v1.own.example.com"]);
     }
 
     /// Its group selects its own namespace, so that it would be taken for an operator that is installed.
