@@ -213,7 +213,8 @@ impl Keeper {
             }
             Err(error) => {
                 let (namespace, name) = &key;
-                match error.is_conflict() || error.is_not_found() {
+                // A namespace that goes is known to go soon.
+                match error.is_conflict() || error.is_not_found() || error.is_namespace_terminating() {
                     true => {
                         tracing::debug!(namespace, name, %error, "a copy of an operator is not written yet; trying again")
                     }

@@ -43,7 +43,8 @@ pub(super) fn has(namespace: &str) -> bool {
 /// Each copy is written once and its status once, in whichever order namespaces come and go.
 pub(super) fn ensure_once(requests: &[Request]) -> anyhow::Result<()> {
     let mut written: BTreeMap<_, usize> = BTreeMap::new();
-    for request in requests {
+    // Those in a namespace that goes are deleted.
+    for request in requests.iter().filter(|request| request.verb != "delete") {
         *written.entry((&request.namespace, &request.name, request.resource_path())).or_default() += 1;
     }
     let doubled: Vec<_> = written.iter().filter(|(_, count)| **count > 1).take(5).collect();
