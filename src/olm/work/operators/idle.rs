@@ -34,6 +34,9 @@ struct Before {
 /// What the group of a namespace means for its ClusterServiceVersions, by their names.
 pub(super) type Verdicts = Arc<BTreeMap<String, Verdict>>;
 
+/// The copies of a ClusterServiceVersion of a namespace in these others.
+type CopiesOf<'a> = dyn Fn(&str, &[String]) -> Copies + 'a;
+
 /// What else a namespace depends on.
 struct Found {
     others: Others,
@@ -59,8 +62,8 @@ impl Others {
         Others { verdicts, copies: copies.collect(), targets: namespace.targets().to_vec() }
     }
 
-    /// `copies`: those of a ClusterServiceVersion in these namespaces.
-    fn are(&self, verdicts: &Verdicts, copies: &dyn Fn(&str, &[String]) -> Copies) -> bool {
+    /// Whether they are that still.
+    fn are(&self, verdicts: &Verdicts, copies: &CopiesOf<'_>) -> bool {
         let has_same = |(name, known): &(String, Copies)| copies(name, &self.targets) == *known;
         (Arc::ptr_eq(&self.verdicts, verdicts) || self.verdicts == *verdicts)
             && (self.targets.is_empty() || self.copies.iter().all(has_same))
@@ -135,7 +138,7 @@ impl Idle {
     pub(super) fn is_idle(
         &self,
         namespace: &str,
-        (verdicts, copies): (&Verdicts, &dyn Fn(&str, &[String]) -> Copies),
+        (verdicts, copies): (&Verdicts, &CopiesOf<'_>),
         now: Timestamp,
     ) -> Option<Option<Timestamp>> {
         let found = self.namespaces.get(namespace)?;

@@ -262,7 +262,7 @@ fn kinds_refusals_and_what_the_group_means_are_looked_at_again() {
         ("kinds", usual(), &kinds, &no_errors, false),
         ("refusals", usual(), &no_kinds, &errors, false),
         ("its group", others(&[waits], &none), &no_kinds, &no_errors, false),
-        ("a copy", others(&[free.clone()], &copies), &no_kinds, &no_errors, false),
+        ("a copy", others(std::slice::from_ref(&free), &copies), &no_kinds, &no_errors, false),
         ("another version", others(&[free, ("b", Verdict::Free)], &none), &no_kinds, &no_errors, false),
     ];
     for (what, others, kinds, errors, is_idle) in rows {

@@ -22,9 +22,9 @@ pub(super) async fn measure(world: &World) -> anyhow::Result<f64> {
     let copies: Vec<Value> = versions()
         .iter()
         .map(|version| {
-            let mut copy = version.csv();
-            copy["metadata"]["labels"] = json!({"olm.copiedFrom": "everywhere", "olm.managed": "true"});
-            copy
+            let labels = json!({"olm.copiedFrom": "everywhere", "olm.managed": "true"});
+            json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+                "metadata": {"name": version.name, "labels": labels}, "spec": version.csv().get("spec")})
         })
         .collect();
     let namespaces = || (0..NAMESPACES).step_by(PART).map(|number| format!("team-{number}"));
@@ -48,8 +48,7 @@ async fn write(client: &Client, namespace: String, copy: &Value) -> anyhow::Resu
     let name = made.pointer("/metadata/name").and_then(Value::as_str).context("an object without a name")?;
     let status = json!({"phase": "Succeeded", "reason": "Copied", "message": "The operator is running in everywhere but is \
         managing this namespace", "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let whole =
-        json!({"apiVersion": copy["apiVersion"], "kind": copy["kind"], "metadata": made["metadata"], "status": status});
+    let whole = json!({"apiVersion": copy.get("apiVersion"), "kind": copy.get("kind"), "metadata": made.get("metadata"), "status": status});
     send(client, http::Request::put(format!("{path}/{name}/status")), &whole).await?;
     Ok(())
 }
