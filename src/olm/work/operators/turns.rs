@@ -271,6 +271,7 @@ mod tests {
                     gone.push(id.name);
                 }
             });
+            gone.sort();
             gone
         };
         assert_eq!(gone(&seen), ["v1.lost.example.com"]);
