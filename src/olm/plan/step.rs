@@ -174,7 +174,10 @@ pub(crate) fn read(plan: &InstallPlan, place: usize, step: &Step, found: &Found)
         (name, _) if !name.is_empty() => name,
         (_, prefix) if prefix.is_empty() => return Err(StepError::NoName),
         // The same at each attempt.
-        (_, prefix) => format!("{prefix}{}", suffix(plan, place)),
+        (_, prefix) => {
+            let begin = prefix.get(..prefix.floor_char_boundary(LONGEST - SUFFIX)).unwrap_or_default();
+            format!("{begin}{}", suffix(plan, place))
+        }
     };
     if action == Action::Define && api_version == "apiextensions.k8s.io/v1beta1" {
         return Err(StepError::OldDefinition(name));
@@ -200,9 +203,14 @@ fn object_of(resource: &StepResource, found: &Found) -> Result<Value, StepError>
     serde_json::from_str(text).map_err(|error| StepError::Json(error.to_string()))
 }
 
+/// So long that no two steps of a namespace have the same: of five digits, one in sixteen namespaces with 360 such steps had two.
+const SUFFIX: usize = 10;
+/// What a name begins with is cut, as the API server cuts it, so that objects of any kind may have the whole name.
+const LONGEST: usize = 63;
+
 fn suffix(plan: &InstallPlan, place: usize) -> String {
     let uid = plan.metadata.uid.as_deref().unwrap_or_default();
-    hex::encode(Sha256::digest(format!("{uid}/{place}"))).chars().take(5).collect()
+    hex::encode(Sha256::digest(format!("{uid}/{place}"))).chars().take(SUFFIX).collect()
 }
 
 const ROLE: (&str, &str) = ("rbac.authorization.k8s.io", "Role");

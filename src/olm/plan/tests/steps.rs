@@ -125,7 +125,10 @@ fn object_without_a_name_has_the_same_one_at_each_attempt() {
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c-"}});
     let names = [0, 1].map(|_| item(&step("ConfigMap", &manifest)).unwrap().name);
     assert_eq!(names[0], names[1]);
-    assert!(names[0].starts_with("c-") && names[0].len() == 7, "{}", names[0]);
+    assert!(names[0].starts_with("c-") && names[0].len() == 12, "{}", names[0]);
+    let long = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c".repeat(100)}});
+    let long = item(&step("ConfigMap", &long)).unwrap().name;
+    assert!(long.starts_with(&"c".repeat(53)) && long.len() == 63, "{long}");
     let other = read(&plan("Installing", true, &[]), 4, &step("ConfigMap", &manifest), &Found::default()).unwrap();
     assert_ne!(other.name, names[0]);
 }
